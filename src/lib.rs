@@ -1,0 +1,21 @@
+//! Tombolo ties a LoRa mesh to one node: peers' questions come in over a Meshtastic radio,
+//! one shared assistant loop answers them, and the answer goes out in as little airtime as it can.
+//!
+//! The modules stand in reading order: names first, then the way a question takes.
+
+pub mod clock;
+pub mod config;
+pub mod node;
+pub mod secrets;
+pub mod store;
+
+pub mod assistant;
+pub mod mesh;
+pub mod radio;
+pub mod rpc;
+pub mod tools;
+pub mod web;
+
+pub mod cli;
+pub mod gateway;
+pub mod sim;

@@ -1,0 +1,22 @@
+//! Parses the command line and hands over.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tombolo::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => tombolo::cli::run::run(args),
+        Command::Demo(args) => tombolo::cli::demo::run(args),
+        Command::Sim(args) => tombolo::cli::sim::run(args),
+        Command::Chat(args) => tombolo::cli::chat::run(args),
+        Command::Operator(args) => tombolo::cli::operator::run(args),
+        Command::Udev(args) => tombolo::cli::udev::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        // The chain, once, at the top.
+        eprintln!("tombolo: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,342 @@
+//! What the mesh side shows of itself, and the handle through which it is asked.
+//!
+//! Owns the serialised forms that RPC passes on unchanged. Decides nothing.
+
+use serde::Serialize;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::assistant::{Assurance, ToolRecord, TurnId};
+use crate::node::{NodeNum, PacketId};
+
+/// How sure we are that a part arrived. `Relayed` and refusals can be forged by anyone with the
+/// channel key; they are shown, and never cancel anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "state", content = "reason")]
+pub enum Delivery {
+    /// Not yet handed to the radio.
+    Queued,
+    /// Handed over, nothing heard yet.
+    Sent,
+    /// Another node was heard passing it on.
+    Relayed,
+    /// The destination's radio acknowledged it.
+    Delivered,
+    /// Nothing heard in three times the radio's own retry time.
+    NotConfirmed,
+    /// It waits, and what for.
+    Waiting(String),
+    /// It did not and will not arrive, and why.
+    Failed(String),
+    /// Withdrawn before it was sent.
+    Cancelled,
+}
+
+/// What happens, as it happens: for the demo, the log and the page. The channel is bounded (512): a
+/// receiver that lags loses the oldest and is told so.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum MeshEvent {
+    /// The link came up or went down.
+    Link {
+        /// Up?
+        up: bool,
+        /// For people.
+        detail: String,
+    },
+    /// A text that could have been a question was heard.
+    Heard {
+        /// The sender's number, a claim.
+        from: NodeNum,
+        /// The contact's name, or the node id.
+        name: String,
+        /// How sure we are.
+        assurance: Assurance,
+        /// The channel's name; `None` for a direct message.
+        channel: Option<String>,
+        /// The text.
+        text: String,
+        /// `None` when it was accepted, else why it is not answered.
+        ignored: Option<String>,
+    },
+    /// A model is being asked.
+    TurnStarted {
+        /// The turn.
+        turn_id: TurnId,
+        /// Who asked.
+        name: String,
+    },
+    /// A turn has ended and its answer is planned.
+    TurnEnded {
+        /// The turn.
+        turn_id: TurnId,
+        /// The leg that answered.
+        backend: String,
+        /// The tool ledger.
+        tools: Vec<ToolRecord>,
+        /// Milliseconds in all.
+        millis: u64,
+        /// Parts of the answer.
+        parts: usize,
+    },
+    /// A part was handed to the radio.
+    PartSent {
+        /// The reply: the turn's id.
+        reply: TurnId,
+        /// To whom.
+        name: String,
+        /// Its packet.
+        id: PacketId,
+        /// From 1.
+        part: usize,
+        /// Of how many.
+        of: usize,
+        /// Bytes of text.
+        bytes: usize,
+        /// Its time on air, one transmission.
+        airtime_us: u32,
+        /// The text.
+        text: String,
+    },
+    /// Something was learnt of a part.
+    PartState {
+        /// The reply.
+        reply: TurnId,
+        /// From 1.
+        part: usize,
+        /// Of how many.
+        of: usize,
+        /// What.
+        delivery: Delivery,
+    },
+    /// Sending waits, and why; or goes on (`None`).
+    Paused {
+        /// For people.
+        reason: Option<String>,
+    },
+    /// Something that the operator should know: a foreign key, a replay, a downgrade, a flood.
+    Security {
+        /// A word: `foreign_key`, `replay`, `downgrade`, `unverified_claim`, `spoofed_sender`, `new_pin`.
+        kind: String,
+        /// The number it came under, a claim.
+        from: NodeNum,
+        /// For people; no message text.
+        detail: String,
+    },
+}
+
+/// One row of `mesh.messages`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MessageView {
+    /// Unix milliseconds.
+    pub at: u64,
+    /// From a peer to us (`in`) or from us (`out`).
+    pub direction: &'static str,
+    /// The peer's number, a claim.
+    pub node: NodeNum,
+    /// The contact's name, or the node id.
+    pub name: String,
+    /// How sure we are.
+    pub assurance: Assurance,
+    /// The channel's name; `None` for a direct message.
+    pub channel: Option<String>,
+    /// The text; a confirmation code in it is masked.
+    pub text: String,
+    /// Of an outgoing part, what is known.
+    pub delivery: Option<Delivery>,
+    /// Of an incoming text that is not answered, why.
+    pub ignored: Option<String>,
+    /// Its packet.
+    pub id: PacketId,
+}
+
+/// One row of `mesh.nodes`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeView {
+    /// Its number.
+    pub node: NodeNum,
+    /// Untrusted text.
+    pub long_name: String,
+    /// Untrusted text.
+    pub short_name: String,
+    /// The fingerprint of the key that the radio holds for it.
+    pub fingerprint: Option<String>,
+    /// The contact's name when it is one.
+    pub contact: Option<String>,
+    /// `pinned`, `unconfirmed`, `foreign_key`, `denied` or `stranger`.
+    pub standing: &'static str,
+    /// Unix seconds, 0 for never.
+    pub last_heard: u64,
+    /// dB.
+    pub snr: Option<f32>,
+    /// Hops, where known.
+    pub hops: Option<u32>,
+    /// Percent; above 100 means mains.
+    pub battery: Option<u32>,
+}
+
+/// `mesh.airtime`
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct AirtimeView {
+    /// Sent by us in the rolling hour, milliseconds: the higher of ledger and radio.
+    pub used_ms: u64,
+    /// What the law allows in an hour, milliseconds; `None` while the region is unset.
+    pub limit_ms: Option<u64>,
+    /// What own replies may use of it, milliseconds.
+    pub share_ms: Option<u64>,
+    /// Percent of the last minute in which the channel was busy, where the radio says so.
+    pub channel_utilization: Option<f32>,
+    /// The radio's own figure for the last hour, percent.
+    pub air_util_tx: Option<f32>,
+    /// Seconds until a full part fits again; 0 when it fits now.
+    pub recovers_in_s: u64,
+    /// Why nothing is sent now.
+    pub paused: Option<String>,
+    /// What the operator should know, for instance that the radio gives no telemetry.
+    pub notes: Vec<String>,
+}
+
+/// `mesh.status`
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct MeshStatus {
+    /// Is the link up?
+    pub connected: bool,
+    /// For people: the port, or what is being waited for.
+    pub link: String,
+    /// Our own number.
+    pub my_node: Option<NodeNum>,
+    /// Our own long name.
+    pub owner: String,
+    /// The radio's key, for people to compare.
+    pub fingerprint: Option<String>,
+    /// The radio's firmware.
+    pub firmware: String,
+    /// The region's name.
+    pub region: String,
+    /// The preset's name, or the raw modem settings.
+    pub modem: String,
+    /// Warnings: firmware too old, region unset…
+    pub warnings: Vec<String>,
+    /// Turns running and waiting.
+    pub turns_running: usize,
+    /// Accepted, not yet running.
+    pub turns_waiting: usize,
+    /// Parts that wait to leave.
+    pub parts_waiting: usize,
+    /// Answers kept for peers who are away or have not asked for `more`.
+    pub kept_answers: usize,
+    /// The airtime, as `mesh.airtime`.
+    pub airtime: AirtimeView,
+}
+
+/// The mesh's part of `mesh.assistant-status`.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct AnsweringView {
+    /// Are peers answered at all?
+    pub enabled: bool,
+    /// Only contacts are.
+    pub trusted_only: bool,
+    /// The contacts: id, name, whether a key is pinned.
+    pub allowed_contacts: Vec<ContactView>,
+    /// Numbers or keys that are refused.
+    pub denied_askers: Vec<String>,
+    /// The trigger.
+    pub trigger: String,
+    /// Channels where it is answered.
+    pub channels: Vec<String>,
+}
+
+/// One contact.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContactView {
+    /// Its number, a hint.
+    pub id: NodeNum,
+    /// What to call it.
+    pub name: String,
+    /// The fingerprint of the pinned key.
+    pub fingerprint: Option<String>,
+    /// `configured`, `unconfirmed` (pinned at first message, not yet confirmed) or `none`.
+    pub pin: &'static str,
+    /// The fingerprint of a foreign key that was seen under its number.
+    pub foreign_fingerprint: Option<String>,
+    /// Granted categories.
+    pub grants: Vec<String>,
+}
+
+/// A question to the mesh side. Each is answered at once, from memory.
+#[derive(Debug)]
+pub enum MeshQuery {
+    /// `mesh.status`
+    Status(oneshot::Sender<MeshStatus>),
+    /// `mesh.nodes`
+    Nodes(oneshot::Sender<Vec<NodeView>>),
+    /// `mesh.messages`, the newest last.
+    Messages(usize, oneshot::Sender<Vec<MessageView>>),
+    /// `mesh.airtime`
+    Airtime(oneshot::Sender<AirtimeView>),
+    /// The mesh's part of `mesh.assistant-status`.
+    Answering(oneshot::Sender<AnsweringView>),
+    /// Settings that were read again.
+    Reconfigure(
+        Box<(crate::config::MeshConfig, crate::config::AirtimeConfig)>,
+        oneshot::Sender<()>,
+    ),
+}
+
+/// How others ask the mesh side. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct MeshHandle {
+    /// Bounded (64): a caller waits when it is full.
+    pub queries: mpsc::Sender<MeshQuery>,
+    /// What happens.
+    pub events: broadcast::Sender<MeshEvent>,
+}
+
+/// The mesh side has stopped: the daemon is shutting down.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the mesh side has stopped")]
+pub struct MeshGone;
+
+impl MeshHandle {
+    /// `mesh.status`
+    pub async fn status(&self) -> Result<MeshStatus, MeshGone> {
+        self.ask(MeshQuery::Status).await
+    }
+
+    /// `mesh.nodes`
+    pub async fn nodes(&self) -> Result<Vec<NodeView>, MeshGone> {
+        self.ask(MeshQuery::Nodes).await
+    }
+
+    /// `mesh.messages`: at most `limit`, the newest last.
+    pub async fn messages(&self, limit: usize) -> Result<Vec<MessageView>, MeshGone> {
+        self.ask(|reply| MeshQuery::Messages(limit, reply)).await
+    }
+
+    /// `mesh.airtime`
+    pub async fn airtime(&self) -> Result<AirtimeView, MeshGone> {
+        self.ask(MeshQuery::Airtime).await
+    }
+
+    /// The mesh's part of `mesh.assistant-status`.
+    pub async fn answering(&self) -> Result<AnsweringView, MeshGone> {
+        self.ask(MeshQuery::Answering).await
+    }
+
+    /// Takes settings that were read again.
+    pub async fn reconfigure(
+        &self,
+        mesh: crate::config::MeshConfig,
+        airtime: crate::config::AirtimeConfig,
+    ) -> Result<(), MeshGone> {
+        self.ask(|reply| MeshQuery::Reconfigure(Box::new((mesh, airtime)), reply)).await
+    }
+
+    async fn ask<T>(
+        &self,
+        query: impl FnOnce(oneshot::Sender<T>) -> MeshQuery,
+    ) -> Result<T, MeshGone> {
+        let (sender, receiver) = oneshot::channel();
+        self.queries.send(query(sender)).await.map_err(|_| MeshGone)?;
+        receiver.await.map_err(|_| MeshGone)
+    }
+}

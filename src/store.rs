@@ -1,0 +1,251 @@
+//! The data folder: who may read it, and how a file in it is replaced or extended.
+//!
+//! Owns every write below `data_dir`. A file is replaced through a temporary sibling and a rename, so
+//! that a kill at any instant leaves the old or the new one. Must not know what the files mean.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A failure on a file, with the file's name.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {}", path.display())]
+pub struct StoreError {
+    /// What was being done, for instance `writing`.
+    pub doing: &'static str,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}
+
+impl StoreError {
+    fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.to_owned();
+        move |source| StoreError { doing, path, source }
+    }
+}
+
+/// When a write is safe from a power cut, not only from a kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Safe from a kill of this process at once; the kernel writes it to the disk within seconds.
+    /// For what lies between a question and its answer.
+    Process,
+    /// On the disk when the call returns.
+    Disk,
+}
+
+/// Creates the folder with mode 0700 if it is missing.
+pub fn private_dir(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(StoreError::at("creating folder", path))
+}
+
+/// Replaces `path` as a whole, mode 0600.
+pub fn replace(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), StoreError> {
+    let sibling = sibling_of(path);
+    let written = (|| {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&sibling)?;
+        file.write_all(bytes)?;
+        if durability == Durability::Disk {
+            file.sync_all()?;
+        }
+        fs::rename(&sibling, path)?;
+        if durability == Durability::Disk
+            && let Some(folder) = path.parent()
+        {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    })();
+    written.map_err(|source| {
+        let _ = fs::remove_file(&sibling);
+        StoreError { doing: "writing", path: path.to_owned(), source }
+    })
+}
+
+/// The same for a value, as JSON.
+pub fn replace_json<T: Serialize>(
+    path: &Path,
+    value: &T,
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let bytes = serde_json::to_vec(value).map_err(|e| {
+        StoreError::at("encoding", path)(io::Error::new(io::ErrorKind::InvalidData, e))
+    })?;
+    replace(path, &bytes, durability)
+}
+
+/// Reads a JSON file; `None` when there is none. A broken one is an error that names it.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+            StoreError::at("reading", path)(io::Error::new(io::ErrorKind::InvalidData, e))
+        }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::at("reading", path)(e)),
+    }
+}
+
+/// Moves a file that can't be read aside, to `NAME.broken`, so that nothing is overwritten.
+pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".broken");
+    let aside = PathBuf::from(name);
+    fs::rename(path, &aside).map_err(StoreError::at("setting aside", path))?;
+    Ok(aside)
+}
+
+/// Removes a file; that it is already gone is fine.
+pub fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::at("removing", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// The regular files of a folder whose names end in `.json`, in order of name.
+pub fn json_files(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(StoreError::at("listing", folder)(e)),
+    };
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// A file of lines that only grows: opened for appending, mode 0600. A torn last line (no newline
+/// at its end) is for the reader to skip.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Opens or creates it and ends a torn last line, so that the next line stands alone.
+    pub fn open(path: &Path) -> Result<Journal, StoreError> {
+        let torn =
+            fs::read(path).is_ok_and(|bytes| bytes.last().is_some_and(|last| *last != b'\n'));
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .map_err(StoreError::at("opening", path))?;
+        if torn {
+            file.write_all(b"\n").map_err(StoreError::at("writing", path))?;
+        }
+        Ok(Journal { path: path.to_owned(), file })
+    }
+
+    /// Appends one line with one write call; `line` must hold no newline.
+    pub fn append(&mut self, line: &str, durability: Durability) -> Result<(), StoreError> {
+        debug_assert!(!line.contains('\n'));
+        let mut bytes = Vec::with_capacity(line.len() + 1);
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        let written = self.file.write_all(&bytes).and_then(|()| match durability {
+            Durability::Disk => self.file.sync_data(),
+            Durability::Process => Ok(()),
+        });
+        written.map_err(StoreError::at("writing", &self.path))
+    }
+
+    /// A second handle on the same file, so that another thread can sync it to the disk.
+    pub fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+}
+
+/// The lines of a journal, a torn last line left out; empty when there is no file. Bytes that are
+/// not UTF-8 are replaced, so that one bad line costs only itself.
+pub fn journal_lines(path: &Path) -> Result<Vec<String>, StoreError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(StoreError::at("reading", path)(e)),
+    };
+    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+    Ok(String::from_utf8_lossy(&bytes[..whole]).lines().map(str::to_owned).collect())
+}
+
+/// Is the file or folder closed to everyone but its owner?
+pub fn is_private(path: &Path) -> Result<bool, StoreError> {
+    let mode = fs::symlink_metadata(path)
+        .map_err(StoreError::at("looking at", path))?
+        .permissions()
+        .mode();
+    Ok(mode & 0o077 == 0)
+}
+
+fn sibling_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_is_whole_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        replace_json(&path, &vec![1, 2], Durability::Disk).unwrap();
+        replace_json(&path, &vec![3], Durability::Process).unwrap();
+        assert_eq!(read_json::<Vec<i32>>(&path).unwrap(), Some(vec![3]));
+        assert!(is_private(&path).unwrap());
+        assert_eq!(json_files(folder.path()).unwrap(), vec![path]);
+    }
+
+    #[test]
+    fn a_world_readable_file_is_not_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, "x").unwrap();
+        for (mode, private) in
+            [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o700, true)]
+        {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_private(&path).unwrap(), private, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_torn_line_costs_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        fs::write(&path, "one\ntw").unwrap();
+        assert_eq!(journal_lines(&path).unwrap(), vec!["one"]);
+        Journal::open(&path).unwrap().append("three", Durability::Process).unwrap();
+        assert_eq!(journal_lines(&path).unwrap(), vec!["one", "tw", "three"]);
+    }
+}

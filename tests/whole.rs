@@ -1,0 +1,1 @@
+//! Whole-program tests: one binary, a module a subject.
