@@ -35,18 +35,18 @@ export interface ChatResult {
   reasons?: LegReason[];
 }
 
-/** One line of `assistant.history`, oldest first. */
+/** One turn of `assistant.history`, oldest first. */
 export interface HistoryEntry {
-  /** `user` or `assistant` */
-  role: string;
+  turn_id: string;
+  /** Unix milliseconds. */
+  at: number;
+  question: string;
+  status: string;
+  /** The answer. */
   text: string;
   html?: string;
-  /** Unix milliseconds. */
-  at?: number;
-  turn_id?: string;
-  backend?: string;
-  tools?: ToolRecord[];
-  status?: string;
+  backend: string;
+  tools: ToolRecord[];
 }
 
 /** `mesh.airtime`; every time is in milliseconds of sending, in the rolling hour. */

@@ -6,9 +6,9 @@
  */
 
 /** @import { Answer, Transport } from '../rpc.d.ts' */
-import { Conversation } from '../node/conversation.js';
-import { RpcClient } from '../node/rpc.js';
-import { enter } from '../node/session.js';
+import { Conversation } from './conversation.js';
+import { RpcClient } from './rpc.js';
+import { enter } from './session.js';
 import { element } from './element.js';
 
 /**
@@ -18,7 +18,7 @@ import { element } from './element.js';
  * @returns {Promise<{ transport: Transport, leave: HTMLButtonElement }>}
  */
 export async function alone(place, chat) {
-  document.head.append(element('link', { rel: 'stylesheet', href: '/node/entry.css' }));
+  document.head.append(element('link', { rel: 'stylesheet', href: '/aiui/entry.css' }));
   const client = new RpcClient();
   chat.hidden = true;
   await enter(client, place);
@@ -45,10 +45,7 @@ function transportOf(conversation) {
       return answer;
     },
     stop: () => conversation.stop(),
-    async history() {
-      const entries = await conversation.history();
-      return { entries, running: conversation.resume(entries) };
-    },
+    history: () => conversation.history(),
     clear: () => conversation.clear(),
   };
 }

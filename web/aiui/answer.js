@@ -2,7 +2,8 @@
  * Turns the HTML of an answer into nodes that can't do anything.
  *
  * The daemon renders and sanitises; this does it again, so that even a broken daemon can't put a script, a link or a
- * remote picture into the page. Owns the list of elements that may be seen. No attribute of the source survives.
+ * remote picture into the page. Owns the list of elements that may be seen. No attribute
+ * of the source survives but the first number of a list.
  */
 
 import { visibleText } from './untrusted.js';
@@ -97,11 +98,13 @@ function shell(node, name, into) {
     // Not a heading: an answer must not change the outline of the page.
     made = document.createElement('p');
     made.className = 'answer-heading';
-  } else if (name === 'a') {
+  } else if (name === 'a' || (name === 'span' && node.className === 'link')) {
     made = document.createElement('span');
     made.className = 'answer-link';
   } else if (KEPT.has(shown)) {
     made = document.createElement(shown);
+    const start = Number(node.getAttribute('start'));
+    if (made instanceof HTMLOListElement && Number.isSafeInteger(start) && start > 1) made.start = start;
   } else {
     return into;
   }

@@ -25,6 +25,9 @@ const hostOrigin = location.origin;
 
 /** @type {Map<string, Waiting>} */
 const waiting = new Map();
+/** Says that nobody answered, as against an answer that says no. */
+class GaveUp extends Error {}
+
 /** The question that is being answered. @type {string | null} */
 let asked = null;
 
@@ -60,7 +63,7 @@ function response(id, giveUpMs, progressed = () => {}) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       waiting.delete(id);
-      reject(new Error(`There was no answer within ${giveUpMs / 1000} seconds.`));
+      reject(new GaveUp(`There was no answer within ${giveUpMs / 1000} seconds.`));
     }, giveUpMs);
     waiting.set(id, {
       progressed,
@@ -104,8 +107,8 @@ async function answerTo(id, onToken, onProgress) {
       reasons: message.reasons ?? [],
     };
   } catch (failure) {
-    // Given up or failed: nothing may run on unseen.
-    post({ type: 'chat:stop', id: freshId(), request: id });
+    // Nothing may run on unseen.
+    if (failure instanceof GaveUp) post({ type: 'chat:stop', id: freshId(), request: id });
     throw failure;
   } finally {
     if (asked === id) asked = null;

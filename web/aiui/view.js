@@ -6,12 +6,14 @@
 
 /** @import { Answer, HistoryEntry, Transport } from '../rpc.d.ts' */
 import { byId } from './element.js';
-import { answerEntry, errorEntry, legName, questionEntry, toolsOf } from './entry.js';
+import { answerEntry, errorEntry, legName, questionEntry } from './entry.js';
 
 /** Below this distance from the end, in pixels, the log follows what is new. */
 const FOLLOW_PX = 80;
 
 export class ChatView {
+  /** @type {Transport} */
+  #transport;
   #log = byId('log', HTMLElement);
   #entries = byId('entries', HTMLElement);
   #greeting = byId('greeting', HTMLElement);
@@ -54,9 +56,6 @@ export class ChatView {
     });
   }
 
-  /** @type {Transport} */
-  #transport;
-
   /** Puts the cursor into the composer. */
   focus() {
     this.#text.focus();
@@ -72,8 +71,7 @@ export class ChatView {
       this.#greeting.hidden = entries.length > 0 || running !== null;
       this.#toEnd(true);
       if (running !== null) {
-        const last = entries.at(-1);
-        if (last?.role !== 'user' || last.text !== running.text) this.#entries.append(questionEntry(running.text));
+        this.#entries.append(questionEntry(running.text));
         void this.#await(running.text, running.answer);
       }
     } catch (failure) {
@@ -83,23 +81,10 @@ export class ChatView {
     }
   }
 
-  /** @param {HistoryEntry} entry */
-  #showStored(entry) {
-    if (entry.role === 'user') {
-      this.#entries.append(questionEntry(entry.text, entry.at));
-    } else if (entry.role === 'assistant') {
-      this.#entries.append(
-        answerEntry({
-          text: entry.text,
-          html: entry.html,
-          backend: entry.backend ?? '',
-          status: entry.status ?? 'answered',
-          tools: toolsOf(entry.tools),
-          reasons: [],
-        }),
-      );
-      this.#showLeg(entry.backend);
-    }
+  /** @param {HistoryEntry} turn */
+  #showStored(turn) {
+    this.#entries.append(questionEntry(turn.question, turn.at), answerEntry({ ...turn, reasons: [] }));
+    this.#showLeg(turn.backend);
   }
 
   #submit() {

@@ -6,10 +6,10 @@
  * is not in the schema makes the whole message refused.
  */
 
-/** @import { Conversation } from './conversation.js' */
+/** @import { Conversation } from '../aiui/conversation.js' */
 /** @import { Answer, BrokerProgress, BrokerResponse, FrameMessage } from '../rpc.d.ts' */
-import { MAX_TEXT_CHARS } from './conversation.js';
-import { isRecord, RpcFailure } from './rpc.js';
+import { bytesOf, MAX_TEXT_BYTES } from '../aiui/conversation.js';
+import { isRecord, RpcFailure } from '../aiui/rpc.js';
 
 /**
  * The only origin that is listened to: the frame is sandboxed without `allow-same-origin`, so its origin is opaque
@@ -144,14 +144,13 @@ export class Broker {
   /** @param {string} id */
   async #history(id) {
     const document = this.#document;
-    const entries = await this.#conversation.history();
-    const resumed = this.#conversation.resume(entries);
-    if (resumed === null) return { entries, running: null };
+    const { entries, running } = await this.#conversation.history();
+    if (running === null) return { entries, running };
     const request = `running-${this.#document}`;
     this.#asked = request;
     this.#usedIds.add(request);
-    void this.#pass(request, resumed.answer, document);
-    return { entries, running: { request, text: resumed.text } };
+    void this.#pass(request, running.answer, document);
+    return { entries, running: { request, text: running.text } };
   }
 
   /**
@@ -206,7 +205,8 @@ export function readMessage(data) {
   if (typeof id !== 'string' || !ID.test(id)) return 'its id is malformed';
   if (type === 'chat:request') {
     if (typeof data.text !== 'string' || data.text.trim() === '') return 'its text is empty';
-    if (data.text.length > MAX_TEXT_CHARS) return 'its text is too long';
+    // No character has fewer than one byte or more than three a unit: a monster is not even encoded.
+    if (data.text.length > MAX_TEXT_BYTES || bytesOf(data.text) > MAX_TEXT_BYTES) return 'its text is too long';
   }
   if (type === 'chat:stop' && (typeof data.request !== 'string' || !ID.test(data.request))) return 'it names no request';
   return /** @type {FrameMessage} */ (/** @type {unknown} */ (data));

@@ -1,29 +1,27 @@
 /**
- * The operator's conversation, as calls to `assistant.*` on the page's own session.
+ * The operator's conversation, as calls to `assistant.*` on a page's own session.
  *
- * Owns the name of the running turn, and that it outlives a reload of the page and a restart of the daemon.
- * Passes text and nothing else: which tools may run, the daemon alone decides, from the session.
+ * Owns the name of the running turn, and that it outlives a reload of the page and a broken connection. Passes text
+ * and nothing else: which tools may run, the daemon alone decides, from the session.
  */
 
 /** @import { RpcClient } from './rpc.js' */
 /** @import { Answer, ChatResult, HistoryEntry } from '../rpc.d.ts' */
-import { RpcFailure } from './rpc.js';
+import { isRecord, RpcFailure } from './rpc.js';
 
 /** A turn may walk several legs; past this nothing is waited for. */
 const TURN_TIMEOUT_MS = 185_000;
 /** How long a daemon that went away in the middle of a turn is waited for. */
 const RETRY_FOR_MS = 120_000;
-/** Where the running turn is kept over a reload: this tab only, gone with it. */
-const STORED = 'tombolo.turn';
-/** The same limit as the broker's. */
-export const MAX_TEXT_CHARS = 8000;
+/** The daemon's own limit for a question, in UTF-8. */
+export const MAX_TEXT_BYTES = 16 * 1024;
 
-/** @typedef {{ turnId: string, text: string, since: number }} RunningTurn */
+/** @typedef {{ turnId: string, text: string }} Turn */
 
 export class Conversation {
   /** @type {RpcClient} */
   #client;
-  /** @type {(RunningTurn & { answer: Promise<Answer> }) | null} */
+  /** @type {(Turn & { answer: Promise<Answer> }) | null} */
   #running = null;
 
   /** @param {RpcClient} client */
@@ -38,24 +36,8 @@ export class Conversation {
    */
   async ask(text) {
     if (this.#running !== null) throw new RpcFailure('refused', 'The last question is still being answered.');
-    return this.#run({ turnId: turnId(), text, since: Date.now() });
-  }
-
-  /**
-   * The turn that was running when the page or the frame was loaded anew, waited for again. The daemon knows the turn
-   * by its name: it gives the stored answer, or the one that is on its way, and runs nothing twice.
-   * @param {HistoryEntry[]} entries the transcript; a turn whose answer is in it is not running
-   * @returns {{ text: string, answer: Promise<Answer> } | null}
-   */
-  resume(entries) {
-    if (this.#running !== null) return this.#running;
-    const stored = readStored();
-    if (stored === null) return null;
-    if (entries.some((entry) => entry.role === 'assistant' && entry.turn_id === stored.turnId)) {
-      writeStored(null);
-      return null;
-    }
-    return { text: stored.text, answer: this.#run(stored) };
+    if (bytesOf(text) > MAX_TEXT_BYTES) throw new RpcFailure('refused', 'That question is too long.');
+    return this.#run({ turnId: turnId(), text });
   }
 
   /** Stops model and tools of the running turn; its answer then comes as stopped. */
@@ -64,11 +46,21 @@ export class Conversation {
     await this.#client.call('assistant.stop', { turn_id: this.#running.turnId });
   }
 
-  /** @returns {Promise<HistoryEntry[]>} oldest first */
+  /**
+   * The transcript, oldest first, and the turn that is still running: one that was asked before a reload, or in
+   * another tab. The daemon knows a turn by its name, so to ask it again is to wait for the same answer.
+   * @returns {Promise<{ entries: HistoryEntry[], running: { text: string, answer: Promise<Answer> } | null }>}
+   */
   async history() {
     const result = await this.#client.call('assistant.history');
-    const entries = Array.isArray(result) ? result : result?.entries;
-    return Array.isArray(entries) ? entries : [];
+    const entries = Array.isArray(result?.entries) ? result.entries : [];
+    if (this.#running !== null) return { entries, running: this.#running };
+    const running = result?.running;
+    if (!isRecord(running) || typeof running.turn_id !== 'string' || typeof running.question !== 'string') {
+      return { entries, running: null };
+    }
+    const turn = { turnId: running.turn_id, text: running.question };
+    return { entries, running: { text: turn.text, answer: this.#run(turn) } };
   }
 
   /** Deletes the calling session's transcript. */
@@ -77,7 +69,7 @@ export class Conversation {
   }
 
   /**
-   * @param {RunningTurn} turn
+   * @param {Turn} turn
    * @returns {Promise<Answer>}
    */
   #run(turn) {
@@ -86,17 +78,15 @@ export class Conversation {
         return answer(await this.#answered(turn));
       } finally {
         this.#running = null;
-        writeStored(null);
       }
     };
-    writeStored(turn);
     const promise = finished();
     this.#running = { ...turn, answer: promise };
     return promise;
   }
 
   /**
-   * @param {RunningTurn} turn
+   * @param {Turn} turn
    * @returns {Promise<ChatResult>}
    */
   async #answered(turn) {
@@ -109,12 +99,20 @@ export class Conversation {
           { timeoutMs: TURN_TIMEOUT_MS },
         );
       } catch (failure) {
-        // The same turn again under the same name is no second question.
+        // The same turn under the same name is no second question: it is joined, or its stored answer is given.
         if (!(failure instanceof RpcFailure) || failure.kind !== 'unreachable' || Date.now() > until) throw failure;
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
     }
   }
+}
+
+/**
+ * @param {string} text
+ * @returns {number}
+ */
+export function bytesOf(text) {
+  return new TextEncoder().encode(text).length;
 }
 
 /**
@@ -136,25 +134,4 @@ function answer(result) {
 function turnId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return `web-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
-}
-
-/** @returns {RunningTurn | null} */
-function readStored() {
-  try {
-    const turn = JSON.parse(sessionStorage.getItem(STORED) ?? 'null');
-    const good = turn !== null && typeof turn.turnId === 'string' && typeof turn.text === 'string';
-    return good && Date.now() - turn.since < TURN_TIMEOUT_MS ? turn : null;
-  } catch {
-    return null;
-  }
-}
-
-/** @param {RunningTurn | null} turn */
-function writeStored(turn) {
-  try {
-    if (turn === null) sessionStorage.removeItem(STORED);
-    else sessionStorage.setItem(STORED, JSON.stringify(turn));
-  } catch {
-    // Storage is switched off: then a reload forgets the running turn, and history has its answer later.
-  }
 }

@@ -13,23 +13,34 @@ const CALL_TIMEOUT_MS = 10_000;
 const MAX_ERROR_CHARS = 300;
 
 /**
- * What went wrong: `unreachable` (no answer came), `session` (log in again), `throttled` (too many tries),
- * `refused` (the daemon read it and said no), `broken` (an answer that is no answer, or a fault in the daemon).
- * @typedef {'unreachable' | 'session' | 'throttled' | 'refused' | 'broken'} FailureKind
+ * What went wrong: `unreachable` (no answer came), `session` (log in again), `token` (the anti-forgery token is not
+ * this session's), `throttled` (wait, and try again), `refused` (the daemon read it and said no), `broken` (a fault of
+ * the daemon, or an answer that is no answer).
+ * @typedef {'unreachable' | 'session' | 'token' | 'throttled' | 'refused' | 'broken'} FailureKind
  */
+
+/** The daemon's names of its errors that mean more here than a refusal. @type {Map<unknown, FailureKind>} */
+const KINDS = new Map([
+  ['not_logged_in', 'session'],
+  ['csrf_token', 'token'],
+  ['throttled', 'throttled'],
+  ['too_many_turns', 'throttled'],
+  ['internal', 'broken'],
+  ['unavailable', 'broken'],
+]);
 
 /** A call that gave no result. `message` is for people and holds nothing of the call. */
 export class RpcFailure extends Error {
   /**
    * @param {FailureKind} kind
    * @param {string} message
-   * @param {number} [status] the HTTP status; 0 when no answer came
+   * @param {Record<string, unknown>} [data] what the daemon says of it to programs
    */
-  constructor(kind, message, status = 0) {
+  constructor(kind, message, data = {}) {
     super(message);
     this.name = 'RpcFailure';
     this.kind = kind;
-    this.status = status;
+    this.data = data;
   }
 }
 
@@ -46,9 +57,19 @@ export class RpcClient {
   /** @type {string | null} */
   #token = null;
   #lastId = 0;
+  /** How far the node's clock is ahead of this machine's, in milliseconds; small boards have no battery for theirs. */
+  #ahead = 0;
+
+  /** True when the daemon said that it has no password yet. */
+  needsSetup = false;
 
   /** Called once for each call that is told that the session is over. */
   onSessionLost = () => {};
+
+  /** The node's time, to the second, Unix milliseconds. */
+  now() {
+    return Date.now() + this.#ahead;
+  }
 
   /** True when a token is held; the daemon may still think otherwise. */
   get loggedIn() {
@@ -69,7 +90,7 @@ export class RpcClient {
     } catch (failure) {
       if (!(failure instanceof RpcFailure)) throw failure;
       // Another tab may have logged in anew: then the cookie is good and only the token is the old one.
-      if (failure.kind === 'refused' && failure.status === 403 && used !== null) {
+      if (failure.kind === 'token' && used !== null) {
         const fresh = await this.whoami().catch(() => false);
         if (fresh && this.#token !== used) return this.#post(method, params, options);
       }
@@ -89,7 +110,10 @@ export class RpcClient {
     try {
       return this.#keep(await this.#post('auth.whoami', {}, {}));
     } catch (failure) {
-      if (failure instanceof RpcFailure && failure.kind === 'session') return false;
+      if (failure instanceof RpcFailure && failure.kind === 'session') {
+        this.needsSetup = failure.data.needs_setup === true;
+        return false;
+      }
       throw failure;
     }
   }
@@ -156,6 +180,9 @@ export class RpcClient {
         signal: options.signal ? AbortSignal.any([timeout, options.signal]) : timeout,
       });
       const text = await response.text();
+      const theirs = Date.parse(response.headers.get('Date') ?? '');
+      // Less than the header's own grain is no difference.
+      if (!Number.isNaN(theirs)) this.#ahead = Math.abs(theirs - Date.now()) < 2000 ? 0 : theirs - Date.now();
       body = text === '' ? null : parsed(text);
     } catch {
       throw new RpcFailure('unreachable', 'The node does not answer.');
@@ -184,15 +211,25 @@ function parsed(text) {
  */
 function result(status, body, id) {
   const error = isRecord(body) && isRecord(body.error) ? body.error : null;
-  const line = typeof error?.message === 'string' ? error.message.slice(0, MAX_ERROR_CHARS) : null;
-  if (status === 401) throw new RpcFailure('session', line ?? 'Please log in.', status);
-  if (status === 429) throw new RpcFailure('throttled', line ?? 'Too many tries. Wait a little.', status);
-  if (status >= 500) throw new RpcFailure('broken', 'The node could not do that.', status);
-  if (error !== null || status >= 400) {
-    throw new RpcFailure('refused', line ?? 'The node refused that.', status);
+  if (error !== null) {
+    const data = isRecord(error.data) ? error.data : {};
+    const line = typeof error.message === 'string' ? sentence(error.message) : 'The node refused that.';
+    throw new RpcFailure(KINDS.get(data.name) ?? 'refused', line, data);
   }
-  if (!isRecord(body) || body.id !== id || !('result' in body)) {
-    throw new RpcFailure('broken', 'The node gave an answer that can’t be read.', status);
+  // A refusal before the call was read: the wrong host or origin, or too large.
+  if (status >= 400 && status < 500) throw new RpcFailure('refused', 'The node refused that.');
+  if (status !== 200 || !isRecord(body) || body.id !== id || !('result' in body)) {
+    throw new RpcFailure('broken', 'The node gave an answer that can’t be read.');
   }
   return body.result;
+}
+
+/**
+ * The daemon's line as a sentence: it writes them without capital and stop.
+ * @param {string} line
+ * @returns {string}
+ */
+function sentence(line) {
+  const cut = line.slice(0, MAX_ERROR_CHARS).trim();
+  return cut === '' ? 'The node refused that.' : `${cut.charAt(0).toUpperCase()}${cut.slice(1)}${/[.!?]$/.test(cut) ? '' : '.'}`;
 }

@@ -1,12 +1,12 @@
 /**
- * Gets the operator in: the log-in form, the set-up form of the first start, and the link of the demo.
+ * Gets the operator in: the log-in form, and the set-up form of the first start.
  *
  * Owns which of them is shown and what it says when it fails. Keeps no password: it goes from the field to
  * the daemon, and the field is emptied. Used by the node page and by the chat on its own.
  */
 
 /** @import { RpcClient } from './rpc.js' */
-import { element } from '../aiui/element.js';
+import { element } from './element.js';
 import { RpcFailure } from './rpc.js';
 
 /** The daemon decides what a good password is; this only spares a round trip. */
@@ -21,34 +21,26 @@ const SVG = 'http://www.w3.org/2000/svg';
  * @returns {Promise<void>}
  */
 export async function enter(client, place, options = {}) {
-  const { setup, login } = secretsOfLink();
-  if (setup !== null) {
-    await shown(place, setupForm(client, setup));
+  const token = setupToken();
+  if (token !== null) {
+    await shown(place, setupForm(client, token));
     return;
   }
   const known = await untilReached(client, place);
   if (known) return;
-  if (login !== null) {
-    const failure = await client.login(login).then(() => null, (reason) => reason);
-    if (failure === null) return;
-    await shown(place, loginForm(client, said(failure)));
-    return;
-  }
-  await shown(place, loginForm(client, options.notice ?? ''));
+  const first = client.needsSetup ? 'This node has no password yet. Open the set-up link that the daemon printed at its start.' : '';
+  await shown(place, loginForm(client, options.notice ?? first));
 }
 
 /**
- * Reads `#setup=` and `#login=` and takes them out of the address and the tab's history at once. A fragment is
- * never sent to a server, so neither is in any log.
- * @returns {{ setup: string | null, login: string | null }}
+ * Reads `#setup=` and takes it out of the address and the tab's history at once. A fragment is never sent to a
+ * server, so the token is in no log.
+ * @returns {string | null}
  */
-function secretsOfLink() {
-  const fields = new URLSearchParams(location.hash.slice(1));
-  const found = { setup: fields.get('setup'), login: fields.get('login') };
-  if (found.setup !== null || found.login !== null) {
-    history.replaceState(null, '', location.pathname + location.search);
-  }
-  return found;
+function setupToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get('setup');
+  if (token !== null) history.replaceState(null, '', location.pathname + location.search);
+  return token;
 }
 
 /**
@@ -100,7 +92,7 @@ function loginForm(client, notice) {
       await client.login(password.input.value);
       return true;
     } catch (failure) {
-      if (failure instanceof RpcFailure && (failure.kind === 'session' || failure.kind === 'refused')) {
+      if (failure instanceof RpcFailure && failure.kind === 'refused') {
         password.fail(said(failure));
       } else {
         form.say(said(failure), true);
