@@ -167,6 +167,36 @@ describe('the status', { skip: missing }, () => {
     await close();
   });
 
+  test('the newest message is in sight, also on a phone, until the operator scrolls back', { skip: onMock }, async () => {
+    const { page, close } = await statusOf();
+    const box = page.locator('#messages .scroll-box');
+    const fromEnd = () => box.evaluate((box) => Math.round(box.scrollHeight - box.scrollTop - box.clientHeight));
+    const newer = async (/** @type {string} */ text) => {
+      const messages = server.mock?.world.messages ?? [];
+      messages.push({ .../** @type {any} */ (messages.at(-1)), at: Date.now(), text });
+      await page.getByText(text).waitFor();
+    };
+    assert.equal(await fromEnd(), 0);
+    await newer('One more.');
+    assert.equal(await fromEnd(), 0, 'it follows');
+    await box.evaluate((box) => new Promise((resolve) => {
+      box.addEventListener('scroll', resolve, { once: true });
+      box.scrollTop = 40;
+    }));
+    await newer('And another.');
+    assert.equal(await box.evaluate((box) => box.scrollTop), 40, 'it stays where the operator reads');
+    await close();
+
+    const phone = await openPage(browser, { viewport: { width: 375, height: 740 } });
+    await logIn(phone.page, server);
+    await phone.page.locator('.message').first().waitFor({ state: 'attached' });
+    await phone.page.getByRole('button', { name: 'Status' }).click();
+    const end = phone.page.locator('#messages .scroll-box');
+    await phone.page.waitForFunction(() => (document.querySelector('#messages .scroll-box')?.scrollTop ?? 0) > 0);
+    assert.equal(await end.evaluate((box) => Math.round(box.scrollHeight - box.scrollTop - box.clientHeight)), 0);
+    await phone.close();
+  });
+
   test('what does not change is not drawn again, and what changes is', { skip: onMock }, async () => {
     const { page, close } = await statusOf();
     await page.evaluate(() => {
