@@ -4,9 +4,11 @@
 
 use std::time::Duration;
 
+use meshtastic::protobufs::config;
 use meshtastic::protobufs::config::device_config::Role;
 use meshtastic::protobufs::config::lo_ra_config::{ModemPreset, RegionCode};
 use sha2::{Digest, Sha256};
+use tombolo_hw::preset::Preset;
 
 use crate::node::{NodeNum, PublicKey};
 
@@ -25,24 +27,8 @@ pub struct SimConfig {
     pub firmware: String,
     /// `Config.DeviceConfig.Role`. The default is `CLIENT_MUTE`, as a gateway should be.
     pub role: i32,
-    /// `RegionCode`; 0 is unset, and then nothing is sent or heard.
-    pub region: i32,
-    /// `ModemPreset`.
-    pub preset: i32,
-    /// Use `preset`; else the three values below.
-    pub use_preset: bool,
-    /// The bandwidth code (250, 125, 62…). The firmware fills it in even with a preset.
-    pub bandwidth: u32,
-    /// 7..=12.
-    pub spread_factor: u32,
-    /// 5..=8; overrides the preset's, 0 leaves it.
-    pub coding_rate: u32,
-    /// 1..=7.
-    pub hop_limit: u32,
-    /// False: the radio refuses to transmit.
-    pub tx_enabled: bool,
-    /// The radio ignores the duty cycle.
-    pub override_duty_cycle: bool,
+    /// How it modulates, and what it may.
+    pub lora: SimLora,
     /// At most eight; the first is the primary one.
     pub channels: Vec<SimChannel>,
     /// The other nodes.
@@ -80,15 +66,7 @@ impl Default for SimConfig {
             key: key_for("Tombolo Node"),
             firmware: "2.7.26.54e0d8d".to_owned(),
             role: Role::ClientMute as i32,
-            region: RegionCode::Eu868 as i32,
-            preset: ModemPreset::LongFast as i32,
-            use_preset: true,
-            bandwidth: 250,
-            spread_factor: 11,
-            coding_rate: 5,
-            hop_limit: 3,
-            tx_enabled: true,
-            override_duty_cycle: false,
+            lora: SimLora::default(),
             channels: vec![SimChannel::named(""), SimChannel::named("bots")],
             peers: vec![
                 SimPeer { hops: 1, ..SimPeer::new("Ana", NodeNum(0xa1b2_c3d4)) },
@@ -105,6 +83,67 @@ impl Default for SimConfig {
             reboot_closes: true,
             boot_time: Duration::from_secs(3),
             seed: 1,
+        }
+    }
+}
+
+/// The radio's LoRa settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimLora {
+    /// `RegionCode`; 0 is unset, and then nothing is sent or heard.
+    pub region: i32,
+    /// `ModemPreset`.
+    pub preset: i32,
+    /// Use `preset`; else the three values below, which otherwise only show.
+    pub use_preset: bool,
+    /// The bandwidth code (250, 125, 62…); 0 for the preset's own.
+    pub bandwidth: u32,
+    /// 7..=12; 0 for the preset's own.
+    pub spread_factor: u32,
+    /// 5..=8 replaces the preset's even with `use_preset`; 0 for the preset's own.
+    pub coding_rate: u32,
+    /// 1..=7.
+    pub hop_limit: u32,
+    /// False: the radio refuses to transmit.
+    pub tx_enabled: bool,
+    /// The radio ignores the duty cycle.
+    pub override_duty_cycle: bool,
+}
+
+impl Default for SimLora {
+    fn default() -> SimLora {
+        SimLora {
+            region: RegionCode::Eu868 as i32,
+            preset: ModemPreset::LongFast as i32,
+            use_preset: true,
+            bandwidth: 0,
+            spread_factor: 0,
+            coding_rate: 0,
+            hop_limit: 3,
+            tx_enabled: true,
+            override_duty_cycle: false,
+        }
+    }
+}
+
+impl SimLora {
+    /// As the radio shows them: the firmware fills in the values of the preset.
+    pub(super) fn shown(&self) -> config::LoRaConfig {
+        let modem = Preset::from_code(self.preset).map(|preset| preset.modem(false));
+        let or = |given: u32, own: Option<u32>| if given == 0 { own.unwrap_or(0) } else { given };
+        config::LoRaConfig {
+            use_preset: self.use_preset,
+            modem_preset: self.preset,
+            // The code is the kHz, rounded down.
+            bandwidth: or(self.bandwidth, modem.map(|m| m.bandwidth_hz / 1000)),
+            spread_factor: or(self.spread_factor, modem.map(|m| m.spreading_factor.into())),
+            coding_rate: or(self.coding_rate, modem.map(|m| m.coding_rate.into())),
+            region: self.region,
+            hop_limit: self.hop_limit,
+            tx_enabled: self.tx_enabled,
+            tx_power: 27,
+            override_duty_cycle: self.override_duty_cycle,
+            ..config::LoRaConfig::default()
         }
     }
 }

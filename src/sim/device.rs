@@ -9,8 +9,9 @@ use meshtastic::protobufs::{
 };
 
 use super::config::{SimConfig, invented};
-use super::modem::Modem;
 use crate::node::PublicKey;
+use tombolo_hw::lora::Modem;
+use tombolo_hw::region::Region;
 
 /// The nonce that asks for the settings only.
 pub(super) const ONLY_CONFIG: u32 = 69420;
@@ -102,8 +103,8 @@ impl Device {
             .unwrap_or_default()
     }
 
-    pub fn region(&self) -> Option<&'static super::modem::Region> {
-        super::modem::Region::from_code(self.lora().region)
+    pub fn region(&self) -> Option<&'static Region> {
+        Region::from_code(self.lora().region)
     }
 
     pub fn modem(&self) -> Option<Modem> {
@@ -306,19 +307,7 @@ fn configs_of(sim: &SimConfig) -> Vec<config::PayloadVariant> {
             screen_on_secs: 600,
             ..config::DisplayConfig::default()
         }),
-        C::Lora(config::LoRaConfig {
-            use_preset: sim.use_preset,
-            modem_preset: sim.preset,
-            bandwidth: sim.bandwidth,
-            spread_factor: sim.spread_factor,
-            coding_rate: sim.coding_rate,
-            region: sim.region,
-            hop_limit: sim.hop_limit,
-            tx_enabled: sim.tx_enabled,
-            tx_power: 27,
-            override_duty_cycle: sim.override_duty_cycle,
-            ..config::LoRaConfig::default()
-        }),
+        C::Lora(sim.lora.shown()),
         C::Bluetooth(config::BluetoothConfig {
             enabled: true,
             mode: config::bluetooth_config::PairingMode::FixedPin as i32,

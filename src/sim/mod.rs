@@ -11,7 +11,6 @@ mod air;
 mod config;
 mod device;
 mod ether;
-mod modem;
 mod phone;
 mod pty;
 mod receive;

@@ -7,10 +7,10 @@ use meshtastic::Message as _;
 use meshtastic::protobufs::{Data, MeshPacket, PortNum, mesh_packet, routing};
 
 use super::air::{AirPacket, Lock, Transmission, frame_len};
-use super::modem::Modem;
 use super::phone::routing_data;
 use super::world::{Event, World};
 use crate::node::{NodeNum, PacketId, PublicKey};
+use tombolo_hw::lora::Modem;
 
 /// Places in the radio's send queue.
 pub(super) const MAX_TX_QUEUE: usize = 16;
