@@ -73,22 +73,21 @@ impl World {
     /// A client's packet for somebody else.
     pub fn client_sends(&mut self, packet: MeshPacket) {
         let id = packet.id;
-        let res = match self.admit(packet) {
-            Ok(()) => 0,
-            Err(Refusal::Status(res)) => res,
+        match self.admit(packet) {
+            Ok(()) => self.queue_status(0, id),
+            Err(Refusal::Status(res)) => self.queue_status(res, id),
             Err(Refusal::Nak(reason)) => {
+                self.queue_status(reason as i32, id);
                 if reason == routing::Error::DutyCycleLimit {
                     let minutes = self.meter.silent_minutes(self.now_us, self.duty_limit_us());
-                    self.notify(
-                        id,
-                        &format!("Duty cycle limit exceeded. You can send again in {minutes} mins"),
+                    let words = format!(
+                        "Duty cycle limit exceeded. You can send again in {minutes} mins"
                     );
+                    self.notify(id, &words);
                 }
                 self.tell_self(reason as i32, id);
-                reason as i32
             }
-        };
-        self.queue_status(res, id);
+        }
     }
 
     fn admit(&mut self, packet: MeshPacket) -> Result<(), Refusal> {

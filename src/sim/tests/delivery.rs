@@ -92,10 +92,11 @@ async fn a_peer_that_lost_our_key_refuses_until_our_node_info_came() {
     sim.set_peer("Ben", |ben| ben.forgets_our_key = true);
     let mut client = Client::ready(&sim).await;
     let id = client.send_text(BEN, "hello").await;
-    assert_eq!(client.verdict().await, (BEN, id, routing::Error::PkiUnknownPubkey));
-    // The radio introduces itself; the client sees a status for an id that it never used, and the
-    // ack of it.
+    assert_eq!(client.queue_status().await.mesh_packet_id, id);
+    // The radio introduces itself; the client sees a status for an id that it never used, then the
+    // refusal, and later the ack of the introduction. This order was captured.
     let status = client.queue_status().await;
+    assert_eq!(client.verdict().await, (BEN, id, routing::Error::PkiUnknownPubkey));
     let (from, about, reason) = client.verdict().await;
     assert_eq!((from, reason), (BEN, NONE));
     assert!(about == status.mesh_packet_id && about != id);

@@ -8,6 +8,7 @@ async fn answer(
     client: &mut Client,
     packet: MeshPacket,
 ) -> (Option<i32>, Option<(u32, routing::Error)>) {
+    while client.next(Duration::from_millis(50)).await.is_some() {}
     let id = client.send_packet(packet).await;
     let mut status = None;
     let mut verdict = None;
@@ -116,16 +117,10 @@ async fn texts_two_seconds_apart_pass_and_closer_ones_look_accepted_but_are_not(
 async fn ten_texts_at_once_one_goes_and_the_small_queues_lose_most_answers() {
     let sim = Sim::start(exact());
     let mut client = Client::ready(&sim).await;
-    client.next(Duration::from_secs(1)).await; // the status of the boot
-    let mut bytes = Vec::new();
-    for n in 0..10 {
-        let packet = client.text(u32::MAX, format!("burst {n}").as_bytes());
-        let payload = ToRadio { payload_variant: Some(to_radio::PayloadVariant::Packet(packet)) }
-            .encode_to_vec();
-        bytes.extend([0x94, 0xc3, 0, u8::try_from(payload.len()).unwrap()]);
-        bytes.extend(payload);
-    }
-    client.stream.write_all(&bytes).await.unwrap();
+    while client.next(Duration::from_secs(1)).await.is_some() {} // the status of the boot
+    let packets =
+        (0..10).map(|n| client.text(u32::MAX, format!("burst {n}").as_bytes())).collect();
+    client.send_at_once(packets).await;
     let (mut statuses, mut refusals) = (0, 0);
     while let Some(frame) = client.next(Duration::from_secs(2)).await {
         match frame {
@@ -178,20 +173,27 @@ async fn with_the_measured_jitter_2_05_s_is_refused_now_and_then_and_2_3_s_never
 async fn only_texts_are_paced_so_tightly_and_the_queue_of_16_overflows() {
     let sim = Sim::start(exact());
     let mut client = Client::ready(&sim).await;
-    let mut overflowed = Vec::new();
-    for n in 0..30u8 {
-        let mut packet = client.text(u32::MAX, &[n; 20]);
-        if let Some(mesh_packet::PayloadVariant::Decoded(data)) = &mut packet.payload_variant {
-            data.portnum = PortNum::PrivateApp as i32;
-        }
-        client.send_packet(packet).await;
+    let packets: Vec<_> = (0..30u8)
+        .map(|n| {
+            let mut packet = client.text(u32::MAX, &[n; 20]);
+            if let Some(mesh_packet::PayloadVariant::Decoded(data)) = &mut packet.payload_variant {
+                data.portnum = PortNum::PrivateApp as i32;
+            }
+            packet
+        })
+        .collect();
+    let ids: Vec<u32> = packets.iter().map(|p| p.id).collect();
+    client.send_at_once(packets).await;
+    let last = loop {
         let status = client.queue_status().await;
-        overflowed.push((status.res, status.free));
-    }
-    let expected: Vec<_> = (0..16).map(|n| (0, 15 - n)).chain([(32, 0); 14]).collect();
-    assert_eq!(overflowed, expected);
+        if status.mesh_packet_id == ids[29] {
+            break status;
+        }
+    };
+    assert_eq!((last.res, last.free), (32, 0));
     tokio::time::sleep(LONG).await;
-    assert_eq!(sim.transmissions().len(), 16);
+    let sent: Vec<u32> = sim.transmissions().iter().map(|t| t.id.0).collect();
+    assert_eq!(sent, ids[..16]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,9 +49,12 @@ impl Client {
     }
 
     async fn send(&mut self, variant: to_radio::PayloadVariant) {
-        let payload = ToRadio { payload_variant: Some(variant) }.encode_to_vec();
-        let [high, low] = u16::try_from(payload.len()).unwrap().to_be_bytes();
-        let bytes = [&[0x94, 0xc3, high, low], payload.as_slice()].concat();
+        self.stream.write_all(&framed(variant)).await.unwrap();
+    }
+
+    async fn send_at_once(&mut self, packets: Vec<MeshPacket>) {
+        let bytes: Vec<u8> =
+            packets.into_iter().map(to_radio::PayloadVariant::Packet).flat_map(framed).collect();
         self.stream.write_all(&bytes).await.unwrap();
     }
 
@@ -165,6 +168,12 @@ impl Client {
         let packet = self.text(to, text.as_bytes());
         self.send_packet(packet).await
     }
+}
+
+fn framed(variant: to_radio::PayloadVariant) -> Vec<u8> {
+    let payload = ToRadio { payload_variant: Some(variant) }.encode_to_vec();
+    let [high, low] = u16::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[0x94, 0xc3, high, low], payload.as_slice()].concat()
 }
 
 fn data(packet: &MeshPacket) -> Data {
