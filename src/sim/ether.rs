@@ -49,6 +49,8 @@ pub(super) struct Peer {
     pub spec: SimPeer,
     seen: Recent<(u32, u32)>,
     pub heard: VecDeque<Heard>,
+    /// How many there were in all.
+    pub heard_total: u64,
     pending: Vec<Pending>,
 }
 
@@ -60,7 +62,13 @@ struct Pending {
 
 impl Peer {
     pub fn new(spec: SimPeer) -> Peer {
-        Peer { spec, seen: Recent::new(HISTORY), heard: VecDeque::new(), pending: Vec::new() }
+        Peer {
+            spec,
+            seen: Recent::new(HISTORY),
+            heard: VecDeque::new(),
+            heard_total: 0,
+            pending: Vec::new(),
+        }
     }
 }
 
@@ -151,6 +159,7 @@ impl World {
                 if peer.heard.len() >= MAX_HEARD {
                     peer.heard.pop_front();
                 }
+                peer.heard_total += 1;
                 peer.heard.push_back(Heard {
                     id: PacketId(packet.id),
                     from: NodeNum(packet.from),

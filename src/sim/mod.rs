@@ -20,7 +20,7 @@ mod stream;
 mod world;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use meshtastic::protobufs::{MeshPacket, NodeInfo};
@@ -121,6 +121,14 @@ impl Shared {
         self.wake.notify_one();
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
         result
+    }
+
+    /// The world as it is now, only to look at: unlike `with`, it counts as no change, so those who
+    /// wait for one are not woken by each other.
+    fn look(&self) -> MutexGuard<'_, World> {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        world.run_until(micros(self.origin.elapsed()));
+        world
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -310,6 +318,33 @@ impl Sim {
                         self.transmissions().iter().rev().take(8).collect::<Vec<_>>(),
                     ));
                 }
+            }
+        }
+    }
+
+    /// Calls back for each text that a peer hears from now on. Never ends by itself.
+    pub async fn follow(&self, mut each: impl FnMut(&str, &Heard)) {
+        let mut changes = self.shared.changes.subscribe();
+        let mut told: Vec<u64> = Vec::new();
+        loop {
+            changes.mark_unchanged();
+            let mut news = Vec::new();
+            {
+                let world = self.shared.look();
+                told.resize(world.peers.len(), 0);
+                for (peer, told) in world.peers.iter().zip(&mut told) {
+                    let new = usize::try_from(peer.heard_total - *told).unwrap_or(usize::MAX);
+                    let skip = peer.heard.len().saturating_sub(new);
+                    let name = &peer.spec.name;
+                    news.extend(peer.heard.iter().skip(skip).map(|h| (name.clone(), h.clone())));
+                    *told = peer.heard_total;
+                }
+            }
+            for (peer, heard) in &news {
+                each(peer, heard);
+            }
+            if changes.changed().await.is_err() {
+                return;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the radio does with a packet of its client before anything goes on air.
 
 use super::*;
-use meshtastic::protobufs::{ClientNotification, config::lo_ra_config::ModemPreset};
+use meshtastic::protobufs::ClientNotification;
 
 /// The answer to one packet: what `QueueStatus` said, and the verdict that came within 2 s.
 async fn answer(
@@ -118,8 +118,7 @@ async fn ten_texts_at_once_one_goes_and_the_small_queues_lose_most_answers() {
     let sim = Sim::start(exact());
     let mut client = Client::ready(&sim).await;
     while client.next(Duration::from_secs(1)).await.is_some() {} // the status of the boot
-    let packets =
-        (0..10).map(|n| client.text(u32::MAX, format!("burst {n}").as_bytes())).collect();
+    let packets = (0..10).map(|n| client.text(u32::MAX, format!("burst {n}").as_bytes())).collect();
     client.send_at_once(packets).await;
     let (mut statuses, mut refusals) = (0, 0);
     while let Some(frame) = client.next(Duration::from_secs(2)).await {
@@ -242,7 +241,13 @@ async fn keys_are_checked_before_sending() {
     sim.learn_key(NodeNum(0x1234_5678), None);
     let key = key_for("Ben").0.to_vec();
     let cases = [
-        ("no such node", 0x0102_0304, false, vec![], refused(39, routing::Error::PkiSendFailPublicKey)),
+        (
+            "no such node",
+            0x0102_0304,
+            false,
+            vec![],
+            refused(39, routing::Error::PkiSendFailPublicKey),
+        ),
         ("no key", 0x1234_5678, false, vec![], refused(39, routing::Error::PkiSendFailPublicKey)),
         ("on a broadcast", u32::MAX, true, vec![], refused(34, routing::Error::PkiFailed)),
         ("another key", BEN, true, vec![9; 32], refused(34, routing::Error::PkiFailed)),
@@ -298,7 +303,7 @@ async fn without_a_region_or_a_transmitter_nothing_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn the_duty_cycle_refuses_the_41st_long_frame_and_says_for_how_long() {
     let mut config = exact();
-    config.lora.preset = ModemPreset::LongSlow as i32;
+    config.lora.preset = tombolo_hw::preset::Preset::LongSlow.code();
     config.lora.coding_rate = 5;
     let sim = Sim::start(config);
     let mut client = Client::ready(&sim).await;
