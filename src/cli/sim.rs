@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::sim::{Scenario, Sim, SimConfig};
@@ -70,10 +71,12 @@ async fn serve(args: Args, scenario: Option<Scenario>) -> anyhow::Result<()> {
         // Escaped: what a client sends must not steer the terminal.
         print(&format!("{peer} hears{place}: {}", heard.text.escape_debug()));
     });
+    let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
         () = playing => {}
         () = following => {}
         result = tokio::signal::ctrl_c() => result?,
+        _ = terminated.recv() => {}
     }
     cancel.cancel();
     if let Some(serving) = serving {

@@ -29,6 +29,8 @@ const LOOPBACK: usize = 4;
 const CLIENT_IDS: usize = 20;
 /// A client that says nothing for so long is left.
 const IDLE_US: u64 = 900_000_000;
+/// How long after a client's farewell its connection is closed: when the radio's loop comes to it.
+const HANGUP_US: u64 = 100_000;
 /// Between two accepted texts.
 const TEXT_GAP_US: u64 = 2_000_000;
 
@@ -166,10 +168,7 @@ impl World {
             Some(to_radio::PayloadVariant::Heartbeat(beat)) => self.heartbeat(&beat),
             Some(to_radio::PayloadVariant::Disconnect(true)) => {
                 self.phone.streaming = false;
-                // A serial line can't be closed by the radio.
-                if self.phone.conn.as_ref().is_some_and(|c| c.line == Line::Network) {
-                    self.drop_link();
-                }
+                self.after(HANGUP_US, Event::Hangup { session: self.phone.session });
             }
             _ => {}
         }
@@ -446,6 +445,14 @@ impl World {
     pub fn boot_text(&self) {
         if self.config.debug_text || !self.config.reboot_closes {
             self.raw_to_client(b"\r\nESP-ROM:esp32s3-20210327\r\nrst:0x1 (POWERON),boot:0x8\r\n");
+        }
+    }
+
+    /// A client has said goodbye. A serial line can't be closed by the radio.
+    pub fn hang_up(&mut self, session: u64) {
+        let network = self.phone.conn.as_ref().is_some_and(|c| c.line == Line::Network);
+        if network && session == self.phone.session {
+            self.drop_link();
         }
     }
 

@@ -42,6 +42,8 @@ pub(super) enum Event {
     Save { boot: u64 },
     /// Has the client said anything lately?
     Idle { session: u64 },
+    /// A client has said goodbye.
+    Hangup { session: u64 },
     /// The radio goes down.
     Reboot { boot: u64, downtime: Duration },
     /// The radio is back.
@@ -141,6 +143,7 @@ impl World {
             Event::Pump => self.pump(),
             Event::Loopback => self.loopback(),
             Event::Idle { session } => self.check_idle(session),
+            Event::Hangup { session } => self.hang_up(session),
             Event::RadioHears { packet, snr, rssi } => self.radio_hears(*packet, snr, rssi),
             Event::PeerHears { peer, packet } => self.peer_hears(peer, *packet),
             Event::PeerRetry { peer, id } => self.peer_retry(peer, id),
