@@ -193,4 +193,6 @@ impl Decoder {
 }
 
 #[cfg(test)]
+mod captures;
+#[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@
 use crate::preset::Preset;
 
 /// Symbols of preamble on sub-gigahertz chips.
-const PREAMBLE: u16 = 16;
+pub(crate) const PREAMBLE: u16 = 16;
 /// Symbols of preamble on the 2.4 GHz chip.
-const PREAMBLE_WIDE: u16 = 12;
+pub(crate) const PREAMBLE_WIDE: u16 = 12;
 /// An ack on air: 16 bytes of header, 13 of `Data` (port 2, payload 4, request id 5, bitfield 2).
 const ACK_LEN: usize = 29;
 /// What the firmware allows a receiver for its work, on top of the channel's times.
@@ -42,17 +42,9 @@ impl Modem {
         coding_rate: u8,
         wide: bool,
     ) -> Option<Modem> {
-        if bandwidth_hz < 7_000
-            || bandwidth_hz > 2_000_000
-            || spreading_factor < 5
-            || spreading_factor > 12
-            || coding_rate < 5
-            || coding_rate > 8
-        {
-            return None;
-        }
         let preamble = if wide { PREAMBLE_WIDE } else { PREAMBLE };
-        Some(Modem { bandwidth_hz, spreading_factor, coding_rate, preamble, wide })
+        let modem = Modem { bandwidth_hz, spreading_factor, coding_rate, preamble, wide };
+        if in_range(&modem) { Some(modem) } else { None }
     }
 
     /// The modem that a radio's LoRa settings mean, by the rule of firmware 2.7: a coding rate of 5 to
@@ -201,6 +193,16 @@ impl Modem {
             sf as u32
         }
     }
+}
+
+/// Can a chip be set to this?
+pub(crate) const fn in_range(modem: &Modem) -> bool {
+    modem.bandwidth_hz >= 7_000
+        && modem.bandwidth_hz <= 2_000_000
+        && modem.spreading_factor >= 5
+        && modem.spreading_factor <= 12
+        && modem.coding_rate >= 5
+        && modem.coding_rate <= 8
 }
 
 /// The bandwidth that a configured code means, in Hz: the code is the rounded number of kHz.

@@ -16,7 +16,7 @@ fn the_limit_itself_fits_and_one_microsecond_more_does_not() {
     duty.charge(7_000, 35_000_000);
     assert_eq!(duty.fits_at_ms(8_000, 1_000_000, ONE_PERCENT), Some(8_000));
     let later = duty.fits_at_ms(8_000, 1_000_001, ONE_PERCENT).unwrap();
-    assert!(later >= 7_000 + HOUR_MS && later < 7_000 + HOUR_MS + BUCKET_MS, "{later}");
+    assert!((7_000 + HOUR_MS..7_000 + HOUR_MS + BUCKET_MS).contains(&later), "{later}");
 }
 
 #[test]

@@ -256,7 +256,7 @@ proptest! {
                 }),
                 any::<[u8; 2]>().prop_map(|[high, low]| vec![0x94, 0xC3, high, low]),
             ], body()),
-            1..8,
+            1..5,
         ),
         sizes in sizes(),
     ) {
