@@ -8,8 +8,10 @@
 
 mod admin;
 mod air;
+mod client;
 mod config;
 mod device;
+mod engine;
 mod ether;
 mod phone;
 mod pty;
@@ -20,23 +22,22 @@ mod stream;
 mod world;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use meshtastic::protobufs::{MeshPacket, NodeInfo};
 use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::node::{NodeNum, PacketId, PublicKey};
 pub use air::Transmission;
 pub use config::{SimChannel, SimConfig, SimPeer, key_for};
+use engine::Shared;
 pub use ether::Heard;
 pub use scenario::{Scenario, ScenarioError};
-use world::{Event, World, micros};
+use world::{Event, World};
 
 /// Bytes between an in-process client and the radio.
 const DUPLEX_BYTES: usize = 64 * 1024;
@@ -97,95 +98,13 @@ pub struct Sim {
     shared: Arc<Shared>,
 }
 
-/// What the handle, the connections and the clock share.
-struct Shared {
-    world: Mutex<World>,
-    origin: Instant,
-    /// The calendar may have changed.
-    wake: Arc<Notify>,
-    /// Counts the looks at the world, so that waiting for a state needs no polling.
-    changes: watch::Sender<u64>,
-    runtime: tokio::runtime::Handle,
-    tasks: TaskTracker,
-}
-
-impl Shared {
-    /// Brings the world up to date, does something with it, and lets what follows at once happen.
-    fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        let now_us = micros(self.origin.elapsed());
-        world.run_until(now_us);
-        let result = act(&mut world);
-        world.run_until(now_us);
-        drop(world);
-        self.wake.notify_one();
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
-        result
-    }
-
-    /// The world as it is now, only to look at: unlike `with`, it counts as no change, so those who
-    /// wait for one are not woken by each other.
-    fn look(&self) -> MutexGuard<'_, World> {
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        world.run_until(micros(self.origin.elapsed()));
-        world
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.wake.notify_one();
-    }
-}
-
-/// Lets events happen at their time.
-async fn keep_time(shared: Weak<Shared>, wake: Arc<Notify>) {
-    let mut handled = None;
-    loop {
-        let next = {
-            let Some(shared) = shared.upgrade() else { return };
-            let mut world = shared.world.lock().unwrap_or_else(PoisonError::into_inner);
-            world.run_until(micros(shared.origin.elapsed()));
-            let next = world.next_due().map(|at| shared.origin + Duration::from_micros(at));
-            drop(world);
-            if handled.is_some() {
-                shared.changes.send_modify(|count| *count = count.wrapping_add(1));
-            }
-            next
-        };
-        handled = next;
-        match next {
-            Some(at) => tokio::select! {
-                () = tokio::time::sleep_until(at) => {}
-                () = wake.notified() => {}
-            },
-            None => wake.notified().await,
-        }
-    }
-}
-
 impl Sim {
     /// Starts it on the current Tokio runtime.
     ///
     /// # Panics
     /// Outside of a runtime.
     pub fn start(config: SimConfig) -> Sim {
-        let runtime = tokio::runtime::Handle::current();
-        let wake = Arc::new(Notify::new());
-        let shared = Arc::new(Shared {
-            world: Mutex::new(World::new(config)),
-            origin: Instant::now(),
-            wake: wake.clone(),
-            changes: watch::Sender::new(0),
-            runtime,
-            tasks: TaskTracker::new(),
-        });
-        shared.spawn(keep_time(Arc::downgrade(&shared), wake));
-        Sim { shared }
+        Sim { shared: Shared::start(config) }
     }
 
     /// An in-process client. It evicts the one before, which gets an end of file; while the radio
@@ -261,7 +180,7 @@ impl Sim {
 
     /// Gives the client a packet as if the radio had received it. Nothing about it is checked.
     pub fn inject(&self, packet: MeshPacket) {
-        self.shared.with(|world| world.to_phone(packet));
+        self.shared.with(|world| world.show_client(packet));
     }
 
     /// Puts bytes between the frames to the client: log text, broken frames.
@@ -298,9 +217,7 @@ impl Sim {
         loop {
             changes.mark_unchanged();
             let heard = {
-                // Not through `with`, which would count as a change and wake this again.
-                let mut world = self.shared.world.lock().unwrap_or_else(PoisonError::into_inner);
-                world.run_until(micros(self.shared.origin.elapsed()));
+                let world = self.shared.look();
                 let index = index_of(&world, peer);
                 world.peers[index].heard.iter().cloned().collect::<Vec<_>>()
             };
@@ -409,7 +326,7 @@ impl Sim {
 
     /// Milliseconds since the start of the simulation.
     pub fn now_ms(&self) -> u64 {
-        micros(self.shared.origin.elapsed()) / 1000
+        self.shared.now_us() / 1000
     }
 
     /// Is a client attached?

@@ -87,7 +87,7 @@ impl World {
             }
         }
         if to_us || shown.to == u32::MAX {
-            self.to_phone(shown);
+            self.show_client(shown);
         }
     }
 

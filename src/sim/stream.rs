@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::engine::Shared;
 
 /// The longest payload in either direction.
 const MAX_PAYLOAD: usize = 512;
