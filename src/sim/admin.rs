@@ -65,7 +65,7 @@ impl World {
             })),
             ..MeshPacket::default()
         };
-        self.show_client(packet);
+        self.show_client(packet, false);
     }
 
     fn admin(&mut self, request: Admin, _id: u32) -> Result<Option<Admin>, routing::Error> {

@@ -70,6 +70,8 @@ pub struct Saying {
     pub via_mqtt: bool,
     /// Its radio wants an ack. On a channel it never does.
     pub want_ack: bool,
+    /// Firmware 2.8 has signed it, and our radio has checked that: on a channel only.
+    pub signed: bool,
     /// A direct message with the channel key only, as old firmware sends it.
     pub in_the_open: bool,
 }
@@ -86,6 +88,7 @@ impl Saying {
             emoji: false,
             via_mqtt: false,
             want_ack: to == SayTo::Direct,
+            signed: false,
             in_the_open: false,
         }
     }
@@ -180,7 +183,7 @@ impl Sim {
 
     /// Gives the client a packet as if the radio had received it. Nothing about it is checked.
     pub fn inject(&self, packet: MeshPacket) {
-        self.shared.with(|world| world.show_client(packet));
+        self.shared.with(|world| world.show_client(packet, false));
     }
 
     /// Puts bytes between the frames to the client: log text, broken frames.
@@ -332,6 +335,28 @@ impl Sim {
     /// Is a client attached?
     pub fn is_attached(&self) -> bool {
         self.shared.with(|world| world.phone.conn.is_some())
+    }
+
+    /// Waits until a client is attached, or none is.
+    ///
+    /// # Errors
+    /// After `timeout` by Tokio's clock.
+    pub async fn wait_attached(&self, attached: bool, timeout: Duration) -> Result<(), String> {
+        let mut changes = self.shared.changes.subscribe();
+        let deadline = Instant::now() + timeout;
+        loop {
+            changes.mark_unchanged();
+            if self.shared.look().phone.conn.is_some() == attached {
+                return Ok(());
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep_until(deadline) => {
+                    let state = if attached { "no client" } else { "still a client" };
+                    return Err(format!("{state} after {timeout:?}"));
+                }
+            }
+        }
     }
 
     /// The radio sends its own telemetry to the client now, not only at the next minute.

@@ -41,7 +41,8 @@ pub(super) struct Phone {
     pub heartbeat: bool,
     statuses: VecDeque<QueueStatus>,
     notices: VecDeque<ClientNotification>,
-    packets: VecDeque<MeshPacket>,
+    /// With whether the radio has checked a signature.
+    packets: VecDeque<(MeshPacket, bool)>,
     pub to_self: VecDeque<MeshPacket>,
     pumped_us: Option<u64>,
     pump_planned: bool,
@@ -127,12 +128,15 @@ impl World {
     /// The radio handles what it addressed to itself.
     pub fn loopback(&mut self) {
         while let Some(packet) = self.phone.to_self.pop_front() {
-            self.show_client(packet);
+            self.show_client(packet, false);
         }
     }
 
     /// Queues a packet for the client. A full queue drops the oldest for a text, else the new one.
-    pub fn show_client(&mut self, packet: MeshPacket) {
+    pub fn show_client(&mut self, packet: MeshPacket, signed: bool) {
+        if self.rng.chance(self.config.stolen) {
+            return;
+        }
         let cap = self.config.phone_queue.max(1);
         if self.phone.packets.len() >= cap {
             if !is_text(&packet) {
@@ -140,7 +144,7 @@ impl World {
             }
             self.phone.packets.pop_front();
         }
-        self.phone.packets.push_back(packet);
+        self.phone.packets.push_back((packet, signed));
         self.wake_client();
     }
 
@@ -194,7 +198,7 @@ impl World {
             })),
             ..MeshPacket::default()
         };
-        self.show_client(packet);
+        self.show_client(packet, false);
     }
 
     /// What the radio says of itself.
@@ -250,8 +254,12 @@ impl World {
         while let Some(notice) = self.phone.notices.pop_front() {
             self.frame(from_radio::PayloadVariant::ClientNotification(notice));
         }
-        while let Some(packet) = self.phone.packets.pop_front() {
-            self.frame(from_radio::PayloadVariant::Packet(packet));
+        while let Some((packet, signed)) = self.phone.packets.pop_front() {
+            if signed {
+                self.signed_frame(&packet);
+            } else {
+                self.frame(from_radio::PayloadVariant::Packet(packet));
+            }
         }
     }
 
@@ -259,6 +267,18 @@ impl World {
         if let Some(conn) = &self.phone.conn {
             let message = FromRadio { id: 0, payload_variant: Some(variant) };
             conn.push_frame(&message.encode_to_vec());
+        }
+    }
+
+    /// A packet with the mark of a checked signature, a field that the protobuf types don't have.
+    fn signed_frame(&self, packet: &MeshPacket) {
+        // `MeshPacket.xeddsa_signed`, field 22, true; and `FromRadio.packet`, field 2.
+        let inner = [packet.encode_to_vec().as_slice(), &[0xb0, 0x01, 0x01]].concat();
+        let mut outer = vec![0x12];
+        prost::encode_length_delimiter(inner.len(), &mut outer).unwrap_or_default();
+        outer.extend(inner);
+        if let Some(conn) = &self.phone.conn {
+            conn.push_frame(&outer);
         }
     }
 

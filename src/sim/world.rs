@@ -50,6 +50,8 @@ pub(super) enum Event {
     Booted,
     /// A packet reaches our radio.
     RadioHears { packet: Box<AirPacket>, snr: f32, rssi: i32 },
+    /// Our radio begins to hear something that lasts until then.
+    Carrier { until_us: u64 },
     /// Our radio hears a relay repeat its own packet.
     OwnRelayed { boot: u64, id: u32, airtime_us: u64 },
     /// A packet of our radio reaches a peer.
@@ -145,6 +147,7 @@ impl World {
             Event::Idle { session } => self.check_idle(session),
             Event::Hangup { session } => self.hang_up(session),
             Event::RadioHears { packet, snr, rssi } => self.radio_hears(*packet, snr, rssi),
+            Event::Carrier { until_us } => self.carrier(until_us),
             Event::PeerHears { peer, packet } => self.peer_hears(peer, *packet),
             Event::PeerRetry { peer, id } => self.peer_retry(peer, id),
             Event::Booted => self.booted(),

@@ -315,7 +315,8 @@ async fn the_duty_cycle_refuses_the_41st_long_frame_and_says_for_how_long() {
         let status = client.queue_status().await;
         if status.res == 0 {
             accepted += 1;
-            tokio::time::sleep(Duration::from_secs(15)).await;
+            // Relays repeat it, and our radio waits for them.
+            tokio::time::sleep(Duration::from_secs(30)).await;
             continue;
         }
         let Some(from_radio::PayloadVariant::ClientNotification(notice)) = client.next(LONG).await
