@@ -1,7 +1,29 @@
 //! A scenario file: who is in the simulated mesh, and who says what when.
 //!
 //! Owns the file's form and its errors, and playing it. Everything is checked when it is read, so
-//! that nothing in it can stop a running simulation.
+//! that nothing in it can stop a running simulation. Times are in seconds after the start:
+//! ```toml
+//! seed = 1                 # also: speed, hop_loss, duplicates
+//! [radio]
+//! region = "EU_868"        # also: name, preset, channels, debug_text
+//! [[peer]]                 # without any, the default ones
+//! name = "Ana"
+//! id = "!a1b2c3d4"
+//! hops = 1                 # also: key, known, snr, loss, ack_loss, reachable
+//! [[say]]
+//! at = 5
+//! peer = "Ana"
+//! text = "!ai ping"        # also: every, channel, claims
+//! [[change]]
+//! at = 60
+//! peer = "Ana"
+//! reachable = false        # or: drop_acks, forgets_our_key, loss
+//! [[reboot]]
+//! at = 90
+//! downtime = 5
+//! [[drop_link]]
+//! at = 120
+//! ```
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -358,6 +380,15 @@ mod tests {
             () = playing => panic!("it repeats for ever"),
             acks = watching => assert_eq!(acks, [0, 1, 1, 2, 2, 2]),
         }
+    }
+
+    #[test]
+    fn the_documented_example_is_right() {
+        let source = include_str!("scenario.rs");
+        let example = source.split("//! ```").nth(1).unwrap().trim_start_matches("toml");
+        let text = example.replace("//!", "");
+        let scenario = Scenario::parse(&text).unwrap();
+        assert_eq!((scenario.config.peers.len(), scenario.steps.len()), (1, 4));
     }
 
     #[test]
