@@ -285,7 +285,7 @@ impl Outbox {
 
     /// Writes what has changed. What can't be written stays marked.
     fn flush(&mut self) {
-        let folder = &self.folder;
+        let folder = &mut self.folder;
         let replies = &self.replies;
         self.unwritten.retain(|order| {
             let Some(reply) = replies.get(order) else { return false };

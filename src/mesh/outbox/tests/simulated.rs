@@ -47,7 +47,6 @@ struct World {
     faults: Faults,
     random: u64,
     serial: bool,
-    polls: u64,
     share: f64,
     link_up_at: Option<u64>,
     /// The ids that the radio had from its client.
@@ -74,7 +73,6 @@ impl World {
             faults,
             random: seed | 1,
             serial,
-            polls: 0,
             share,
             link_up_at: None,
             had: VecDeque::new(),
@@ -123,7 +121,6 @@ impl World {
                 }
             }
             self.transmit();
-            self.polls += 1;
             let wake = match self.bench.outbox.poll(self.bench.now) {
                 Step::Send(packet) => {
                     self.handed.push(now);
@@ -350,7 +347,6 @@ proptest! {
         }
         world.check_air();
         let sent: u64 = world.transmitted.iter().map(|(_, us)| us).sum();
-        eprintln!("POLLS {} handed {}", world.polls, world.handed.len());
         prop_assert!(sent > 20_000_000, "and yet something is sent: {} µs", sent);
     }
 }
