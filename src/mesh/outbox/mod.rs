@@ -237,7 +237,7 @@ impl Outbox {
     /// For `mesh.airtime`.
     pub fn airtime(&self, now: Now) -> AirtimeView {
         let law = self.law.as_ref().ok();
-        let full_us = law.map_or(0, |law| flight::full_part_us(law));
+        let full_us = law.map_or(0, flight::full_part_us);
         let mut view = self.air.view(law, full_us, &self.ledger, now);
         view.paused = self.obstacle(now).map(|obstacle| obstacle.reason);
         view
