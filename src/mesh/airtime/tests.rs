@@ -1,4 +1,5 @@
 //! Tests of the ledger on disk and of the admission. (What the outbox makes of them is tested there.)
+#![allow(clippy::disallowed_methods)] // files are broken here on purpose
 
 use proptest::prelude::*;
 
