@@ -75,7 +75,13 @@ impl Meter {
 impl Budgets {
     /// Takes one from the budget; false when it is used up. `verified` is the peer, if it is that; `per_hour` its
     /// questions in an hour.
-    pub fn take(&mut self, verified: Option<&PeerId>, cost: Cost, per_hour: u32, now_ms: u64) -> bool {
+    pub fn take(
+        &mut self,
+        verified: Option<&PeerId>,
+        cost: Cost,
+        per_hour: u32,
+        now_ms: u64,
+    ) -> bool {
         let (meters, per_hour) = match (verified, cost) {
             (None, _) => return self.shared.take(SHARED_PER_HOUR, now_ms),
             (Some(_), Cost::Question) => (&mut self.questions, per_hour),

@@ -149,16 +149,15 @@ impl Contacts {
         let mut entries: Vec<Entry> = Vec::new();
         for contact in configured {
             if entries.iter().any(|entry| entry.id == contact.id) {
-                self.warnings.push(format!(
-                    "contact {} is listed twice: the second is ignored",
-                    contact.id
-                ));
+                self.warnings
+                    .push(format!("contact {} is listed twice: the second is ignored", contact.id));
                 continue;
             }
             let twin = contact.key.and_then(|key| {
                 configured.iter().find(|c| c.key == Some(key) && c.id != contact.id)
             });
-            if let Some(twin) = twin.filter(|twin| entries.iter().any(|entry| entry.id == twin.id)) {
+            if let Some(twin) = twin.filter(|twin| entries.iter().any(|entry| entry.id == twin.id))
+            {
                 self.warnings.push(format!(
                     "contacts {} and {} have the same key: the second is ignored",
                     twin.id, contact.id

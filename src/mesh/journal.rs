@@ -39,6 +39,8 @@ pub struct Question {
     pub text: String,
     /// When it was accepted, Unix milliseconds.
     pub accepted_at: u64,
+    /// Its place among those that were accepted: clocks jump, this doesn't.
+    pub order: u64,
     /// How often it was found here at a start of the daemon.
     pub restarts: u32,
 }
@@ -47,6 +49,7 @@ pub struct Question {
 #[derive(Debug)]
 pub struct QuestionJournal {
     folder: PathBuf,
+    next_order: u64,
 }
 
 impl QuestionJournal {
@@ -57,7 +60,7 @@ impl QuestionJournal {
     ) -> Result<(QuestionJournal, Vec<Question>, Vec<PathBuf>), StoreError> {
         let folder = data_dir.join("inbox");
         store::private_dir(&folder)?;
-        let journal = QuestionJournal { folder };
+        let mut journal = QuestionJournal { folder, next_order: 0 };
         let (mut questions, mut broken) = (Vec::new(), Vec::new());
         for path in store::json_files(&journal.folder)? {
             let read = store::read_json::<Question>(&path).ok().flatten();
@@ -66,8 +69,16 @@ impl QuestionJournal {
                 None => broken.push(store::set_aside(&path)?),
             }
         }
-        questions.sort_by(|a, b| (a.accepted_at, &a.turn).cmp(&(b.accepted_at, &b.turn)));
+        questions.sort_by(|a, b| (a.order, &a.turn).cmp(&(b.order, &b.turn)));
+        journal.next_order = questions.last().map_or(0, |last| last.order.saturating_add(1));
         Ok((journal, questions, broken))
+    }
+
+    /// The place of the next question.
+    pub fn next_order(&mut self) -> u64 {
+        let order = self.next_order;
+        self.next_order = order.saturating_add(1);
+        order
     }
 
     /// Writes a question, safe from a kill when it returns. Gives the file.
@@ -144,7 +155,7 @@ mod tests {
     use crate::assistant::PeerId;
     use crate::node::{NodeNum, PacketId};
 
-    fn question(id: u32, accepted_at: u64) -> Question {
+    fn question(id: u32, order: u64) -> Question {
         let peer = PeerId("key:ana".to_owned());
         Question {
             version: 1,
@@ -158,7 +169,8 @@ mod tests {
                 signed_key: None,
             },
             text: "how much disk?".to_owned(),
-            accepted_at,
+            accepted_at: 7,
+            order,
             restarts: 0,
         }
     }
@@ -173,8 +185,9 @@ mod tests {
         journal.write(&old).unwrap();
         assert!(store::is_private(&path).unwrap());
         assert!(store::is_private(&folder.path().join("inbox")).unwrap());
-        let (_, found, broken) = QuestionJournal::open(folder.path()).unwrap();
+        let (mut again, found, broken) = QuestionJournal::open(folder.path()).unwrap();
         assert_eq!((found, broken), (vec![old.clone(), new.clone()], vec![]));
+        assert_eq!((again.next_order(), again.next_order()), (201, 202));
         journal.remove(&old.turn).unwrap();
         journal.remove(&old.turn).unwrap();
         assert_eq!(QuestionJournal::open(folder.path()).unwrap().1, vec![new]);

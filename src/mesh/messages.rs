@@ -46,9 +46,11 @@ impl Messages {
 
     /// A text that had been accepted is not answered after all.
     pub fn refused(&mut self, from: NodeNum, id: PacketId, reason: &str) {
-        let row = self.rows.iter_mut().rev().find(|row| {
-            row.part.is_none() && row.view.node == from && row.view.id == id
-        });
+        let row = self
+            .rows
+            .iter_mut()
+            .rev()
+            .find(|row| row.part.is_none() && row.view.node == from && row.view.id == id);
         if let Some(row) = row {
             row.view.ignored = Some(reason.to_owned());
         }
@@ -124,7 +126,10 @@ mod tests {
         messages.delivery(&reply, 1, &Delivery::Delivered);
         let rows = messages.view(10);
         assert_eq!(rows.len(), 2);
-        assert_eq!((rows[0].id, rows[0].delivery.clone()), (PacketId(2), Some(Delivery::Delivered)));
+        assert_eq!(
+            (rows[0].id, rows[0].delivery.clone()),
+            (PacketId(2), Some(Delivery::Delivered))
+        );
         assert_eq!(rows[1].delivery, Some(Delivery::Sent));
         // Asked for once more after it arrived: that is another message.
         messages.push_out(&reply, 1, view(4, "part"));

@@ -13,9 +13,7 @@ use crate::config::{Asker, MeshConfig};
 pub fn is_denied(config: &MeshConfig, envelope: &Envelope) -> bool {
     config.denied_askers.iter().any(|asker| match asker {
         Asker::Node(number) => *number == envelope.from,
-        Asker::Key(key) => {
-            envelope.proven_key == Some(*key) || envelope.signed_key == Some(*key)
-        }
+        Asker::Key(key) => envelope.proven_key == Some(*key) || envelope.signed_key == Some(*key),
     })
 }
 
@@ -23,7 +21,11 @@ pub fn is_denied(config: &MeshConfig, envelope: &Envelope) -> bool {
 ///
 /// Only a verified peer carries grants. With `trusted_only` everybody else meets silence: a signature names a
 /// contact, and that is no authority, so `Signed` is treated as `Unverified` here, and channels stay silent.
-pub fn scope(config: &MeshConfig, envelope: &Envelope, peer: &Peer) -> Result<CallerScope, Ignored> {
+pub fn scope(
+    config: &MeshConfig,
+    envelope: &Envelope,
+    peer: &Peer,
+) -> Result<CallerScope, Ignored> {
     if !config.enabled {
         return Err(Ignored::Disabled);
     }

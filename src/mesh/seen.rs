@@ -140,8 +140,7 @@ impl Seen {
         let text = words.map(|words| words.0);
         self.remember(mark, peer, text, Some(now.mono_ms), outcome == Outcome::Answered);
         let text = text.map_or_else(|| "-".to_owned(), |text| format!("{text:016x}"));
-        let line =
-            format!("{} {mark:032x} {peer:016x} {text} {}", now.unix_ms, outcome.word());
+        let line = format!("{} {mark:032x} {peer:016x} {text} {}", now.unix_ms, outcome.word());
         self.journal.append(&line, Durability::Process)?;
         self.lines += 1;
         if self.lines >= 2 * MAX_IDS { self.compact() } else { Ok(()) }

@@ -121,7 +121,8 @@ mod tests {
         for text in ["2/3 and so on", " 1/12 x", "10/12\nx"] {
             assert!(starts_with_part_mark(text), "{text:?}");
         }
-        for text in ["2/3", "2/3and", "a/3 x", "/3 x", "2/ x", "2 /3 x", "1/2/3 x", "1234/3 x", ""] {
+        for text in ["2/3", "2/3and", "a/3 x", "/3 x", "2/ x", "2 /3 x", "1/2/3 x", "1234/3 x", ""]
+        {
             assert!(!starts_with_part_mark(text), "{text:?}");
         }
     }

@@ -75,19 +75,13 @@ fn old_firmware_does_not_tell_the_transport() {
     let of = |tags| contacts.identify(&envelope(&packet, tags, None)).assurance;
     assert_eq!((of(false), of(true)), (Assurance::Verified, Assurance::Unverified));
     let udp = Inbound { transport: 6, ..packet };
-    assert_eq!(
-        contacts.identify(&envelope(&udp, false, None)).assurance,
-        Assurance::Unverified
-    );
+    assert_eq!(contacts.identify(&envelope(&udp, false, None)).assurance, Assurance::Unverified);
 }
 
 #[test]
 fn signed_needs_the_flag_and_the_pinned_key_in_the_radio() {
     let (_folder, contacts) = contacts(&[contact(ANA, Some(KEY_A))]);
-    let packet = Inbound {
-        xeddsa_signed: true,
-        ..text_packet(ANA, NodeNum::BROADCAST, "!ai hi")
-    };
+    let packet = Inbound { xeddsa_signed: true, ..text_packet(ANA, NodeNum::BROADCAST, "!ai hi") };
     let signed = contacts.identify(&envelope(&packet, true, Some(KEY_A)));
     assert_eq!((signed.assurance, signed.name.as_str()), (Assurance::Signed, "c4"));
     assert!(signed.grants.is_empty());
@@ -201,7 +195,11 @@ fn a_key_is_never_pinned_to_two_contacts() {
     let borrowed = envelope(&pki_packet(BEN, ME, KEY_A, 1, "x"), true, None);
     assert_eq!(contacts.observe(&borrowed, NOW).0.unwrap().kind, "foreign_key");
     assert_eq!(contacts.entries()[1].pin, Pin::None);
-    assert_eq!(contacts.entries()[0].number, ANA, "the number of another contact is not taken over");
+    assert_eq!(
+        contacts.entries()[0].number,
+        ANA,
+        "the number of another contact is not taken over"
+    );
     assert_eq!(contacts.identify(&borrowed).name, "c4", "the key says who it is");
 
     // The other order: learnt by Ben first, then configured for Ana.

@@ -128,10 +128,8 @@ fn denied_wins_over_everything() {
     let by_key = MeshConfig { denied_askers: vec![Asker::Key(KEY_A)], ..open() };
     let moved = Inbound { from: MALLORY, ..verified() };
     assert_eq!(decide(&by_key, &moved), Err(Ignored::Denied));
-    let other = MeshConfig {
-        denied_askers: vec![Asker::Node(MALLORY), Asker::Key(KEY_B)],
-        ..open()
-    };
+    let other =
+        MeshConfig { denied_askers: vec![Asker::Node(MALLORY), Asker::Key(KEY_B)], ..open() };
     assert!(decide(&other, &verified()).is_ok());
 }
 

@@ -112,10 +112,7 @@ fn radio_warnings(radio: &RadioInfo, warnings: &mut Vec<String>) {
             radio.owner.licensed,
             "the radio is in licensed mode: without encryption nobody can be verified",
         ),
-        (
-            radio.public_key.is_none(),
-            "the radio has no key of its own: nobody can be verified",
-        ),
+        (radio.public_key.is_none(), "the radio has no key of its own: nobody can be verified"),
     ] {
         if wrong {
             warnings.push(warning.to_owned());

@@ -79,6 +79,7 @@ impl Mesh {
             envelope: letter.envelope.clone(),
             text: question.to_owned(),
             accepted_at: now.unix_ms,
+            order: self.questions.next_order(),
             restarts: 0,
         };
         match self.questions.write(&question) {
@@ -218,21 +219,25 @@ impl Mesh {
                 self.end(&id, &turn.peer, None, Outcome::Stopped, now);
                 return;
             }
-            ChatStatus::Answered if !reply.text.trim().is_empty() => (Outcome::Answered, reply.text),
+            ChatStatus::Answered if !reply.text.trim().is_empty() => {
+                (Outcome::Answered, reply.text)
+            }
             ChatStatus::Answered | ChatStatus::Failed => (Outcome::Failed, one_line(&reply.text)),
         };
         let peer = self.contacts.identify(&turn.question.envelope);
-        let new =
-            self.new_reply(id, &turn.question.envelope, &peer, ReplyKind::Answer, text);
-        self.hand_over(Unsubmitted {
-            reply: new,
-            peer: turn.peer,
-            words: turn.words,
-            outcome,
-            backend: reply.backend,
-            tools: reply.tools,
-            millis,
-        }, now);
+        let new = self.new_reply(id, &turn.question.envelope, &peer, ReplyKind::Answer, text);
+        self.hand_over(
+            Unsubmitted {
+                reply: new,
+                peer: turn.peer,
+                words: turn.words,
+                outcome,
+                backend: reply.backend,
+                tools: reply.tools,
+                millis,
+            },
+            now,
+        );
     }
 
     /// Stops everything of a peer: turns that run or wait, and parts that have not left. Was there anything?
@@ -368,8 +373,7 @@ fn failure(text: &str) -> ChatReply {
 /// The line that a failure is told in: the assistant's own if it is one short line, else ours.
 fn one_line(text: &str) -> String {
     let text = text.trim();
-    let fits = !text.is_empty()
-        && text.len() <= tombolo_hw::text::CHANNEL_BUDGET
-        && !text.contains('\n');
+    let fits =
+        !text.is_empty() && text.len() <= tombolo_hw::text::CHANNEL_BUDGET && !text.contains('\n');
     if fits { text.to_owned() } else { commands::NO_ANSWER.to_owned() }
 }

@@ -1,0 +1,1 @@
+//! What the status says, and the warnings in it.
