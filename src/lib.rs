@@ -19,3 +19,4 @@ pub mod web;
 pub mod cli;
 pub mod gateway;
 pub mod sim;
+pub mod telemetry;
