@@ -200,10 +200,10 @@ mod tests {
         let good = question(1, 5);
         journal.write(&good).unwrap();
         let inbox = folder.path().join("inbox");
-        std::fs::write(inbox.join("m-x.json"), "{").unwrap();
+        store::replace(&inbox.join("m-x.json"), b"{", Durability::Process).unwrap();
         let mut wrong = question(2, 5);
         wrong.turn = TurnId("../../etc/x".to_owned());
-        std::fs::write(inbox.join("m-y.json"), serde_json::to_vec(&wrong).unwrap()).unwrap();
+        store::replace_json(&inbox.join("m-y.json"), &wrong, Durability::Process).unwrap();
         let (_, found, broken) = QuestionJournal::open(folder.path()).unwrap();
         assert_eq!((found, broken.len()), (vec![good], 2));
         assert!(QuestionJournal::open(folder.path()).unwrap().2.is_empty());
@@ -213,7 +213,7 @@ mod tests {
     async fn changed_files_are_synced_together_and_in_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        std::fs::write(&path, "x").unwrap();
+        store::replace(&path, b"x", Durability::Process).unwrap();
         let mut unsynced = Unsynced::default();
         let now = Now { mono_ms: 1000, unix_ms: 0 };
         unsynced.mark(path.clone(), now);

@@ -22,4 +22,5 @@ pub mod service;
 pub mod trigger;
 pub mod view;
 
-pub use service::{Answerer, MeshParts, NotSent, RadioSink, spawn};
+pub use service::{Answer, Answerer, MeshParts, NotSent, RadioSink, spawn};
+pub use view::MeshHandle;

@@ -370,7 +370,7 @@ mod tests {
         let mut bytes = b"\xff\xfe rubbish\n\n1 2\n".to_vec();
         bytes.extend(std::fs::read(&path).unwrap());
         bytes.extend(b"17000 0123");
-        std::fs::write(&path, bytes).unwrap();
+        store::replace(&path, &bytes, Durability::Process).unwrap();
         assert!(Seen::open(folder.path(), NOW).unwrap().contains(&turn));
     }
 }

@@ -30,7 +30,7 @@ use super::seen::Seen;
 use super::trigger::Trigger;
 use super::view::{MeshEvent, MeshHandle, MeshQuery};
 use crate::assistant::{ChatContext, ChatReply, TurnId};
-use crate::clock::{Clock, Now};
+use crate::clock::{self, Clock, Now};
 use crate::config::{AirtimeConfig, MeshConfig};
 use crate::node::{NodeNum, PublicKey};
 use crate::radio::{LinkEvent, Outbound, RadioInfo};
@@ -47,12 +47,12 @@ const EVENTS: usize = 512;
 const RESULTS: usize = 16;
 
 /// The answer to come.
-pub type Answer = Pin<Box<dyn Future<Output = ChatReply> + Send>>;
+pub type Answer<'a> = Pin<Box<dyn Future<Output = ChatReply> + Send + 'a>>;
 
 /// Who answers questions: the assistant, or a script in a test.
 pub trait Answerer: Send + Sync + 'static {
     /// Runs one turn. Runs in a task of its own; a panic in it ends the turn with a failure.
-    fn chat(&self, context: ChatContext, text: String) -> Answer;
+    fn chat(&self, context: ChatContext, text: String) -> Answer<'_>;
 }
 
 /// The link did not take a packet: it is full, or the session is over.
@@ -74,7 +74,7 @@ pub trait RadioSink: Send + Sync + 'static {
 /// What the service is made of.
 pub struct MeshParts {
     /// `[mesh]`
-    pub config: MeshConfig,
+    pub mesh: MeshConfig,
     /// `[airtime]`
     pub airtime: AirtimeConfig,
     /// Where questions, answers and pins are kept.
@@ -82,13 +82,11 @@ pub struct MeshParts {
     /// Who answers.
     pub answerer: Arc<dyn Answerer>,
     /// The way to the radio.
-    pub sink: Arc<dyn RadioSink>,
+    pub radio: Arc<dyn RadioSink>,
     /// What the link tells. The service reads it at once.
     pub events: mpsc::Receiver<LinkEvent>,
     /// The clocks.
     pub clock: Clock,
-    /// Names this boot of the machine, for the airtime ledger.
-    pub boot_id: String,
     /// Ends the service. Turns that run then are asked again after the next start.
     pub cancel: CancellationToken,
     /// Counts the tasks.
@@ -107,12 +105,12 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
     }
     let AirtimeConfig { share, max_parts } = parts.airtime;
     let mut mesh = Mesh {
-        trigger: Trigger::new(&parts.config.trigger),
-        contacts: Contacts::open(&parts.data_dir, &parts.config.allowed_contacts)?,
+        trigger: Trigger::new(&parts.mesh.trigger),
+        contacts: Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?,
         seen: Seen::open(&parts.data_dir, now)?,
-        outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &parts.boot_id)?,
+        outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
         questions,
-        config: parts.config,
+        config: parts.mesh,
         nodes: Nodes::default(),
         messages: Messages::default(),
         budgets: Budgets::default(),
@@ -128,7 +126,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         retry_at_ms: None,
         told: HashMap::new(),
         answerer: parts.answerer,
-        sink: parts.sink,
+        sink: parts.radio,
         results,
         events: events.clone(),
         cancel: parts.cancel,

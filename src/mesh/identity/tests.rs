@@ -248,7 +248,7 @@ fn a_message_in_the_clear_under_a_contacts_number_is_told() {
 #[test]
 fn a_broken_file_of_pins_stops_the_start_and_names_itself() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join(FILE), "{").unwrap();
+    store::replace(&folder.path().join(FILE), b"{", Durability::Process).unwrap();
     let error = Contacts::open(folder.path(), &[]).unwrap_err();
     assert!(error.to_string().contains("contacts.json"));
 }

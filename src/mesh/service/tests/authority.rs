@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{ANA, Act, BEN, Bench, MALLORY, ME, open, radio_info, trusted};
+use super::bench::{ANA, Act, BEN, Bench, MALLORY, ME, open, trusted};
 use crate::assistant::{Assurance, CallerScope, PermissionCategory};
 use crate::config::{AirtimeConfig, Asker, Contact, MeshConfig};
 use crate::mesh::packets::{KEY_A, KEY_M, pki_packet, text_packet};
@@ -179,21 +179,4 @@ async fn who_is_denied_while_a_turn_runs_gets_no_answer() {
     assert_eq!(bench.sent().iter().map(|packet| packet.to).collect::<Vec<_>>(), [BEN]);
     assert_eq!(bench.journalled(), 0);
     assert_eq!(bench.ignored().await, ["", "denied", ""]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn old_firmware_is_named_in_the_status() {
-    let bench = Bench::start(trusted()).await;
-    let warnings = |bench: &Bench| {
-        let handle = bench.handle.clone();
-        async move { handle.status().await.unwrap().warnings }
-    };
-    assert_eq!(warnings(&bench).await, Vec::<String>::new());
-    for (firmware, warned) in [("2.7.14.aaaaaa", true), ("2.7.15.bbbbbb", false), ("", true)] {
-        let mut info = radio_info();
-        info.firmware = firmware.to_owned();
-        bench.up(info).await;
-        bench.settle().await;
-        assert_eq!(warnings(&bench).await.len(), usize::from(warned), "{firmware}");
-    }
 }

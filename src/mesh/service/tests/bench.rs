@@ -52,7 +52,7 @@ pub struct Script {
 }
 
 impl Answerer for Script {
-    fn chat(&self, context: ChatContext, text: String) -> Answer {
+    fn chat(&self, context: ChatContext, text: String) -> Answer<'_> {
         let act = (self.rule.lock().unwrap().clone())(&text);
         self.asked.lock().unwrap().push(Asked {
             scope: context.scope.clone(),
@@ -223,14 +223,13 @@ impl Bench {
         let script = Arc::new(Script { asked: Mutex::default(), rule: Mutex::new(Arc::new(rule)) });
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let handle = spawn(MeshParts {
-            config,
+            mesh: config,
             airtime: AirtimeConfig { share: 1.0, ..AirtimeConfig::default() },
             data_dir: folder.path().to_owned(),
             answerer: script.clone(),
-            sink: radio.clone(),
+            radio: radio.clone(),
             events: link_events,
             clock,
-            boot_id: "boot".to_owned(),
             cancel: cancel.clone(),
             tracker: TaskTracker::new(),
         })
@@ -242,6 +241,10 @@ impl Bench {
 
     pub async fn up(&self, info: RadioInfo) {
         self.link.send(LinkEvent::Up(Arc::new(info))).await.unwrap();
+    }
+
+    pub async fn tell(&self, event: LinkEvent) {
+        self.link.send(event).await.unwrap();
     }
 
     pub async fn hear(&self, packet: Inbound) {

@@ -240,11 +240,11 @@ async fn what_the_link_does_not_take_leaves_later() {
     bench.radio.refuses.store(false, Ordering::Relaxed);
     bench.up(super::bench::radio_info()).await;
     bench.until("the answer", |b| b.texts() == ["fine"]).await;
-    let sent = bench.events().into_iter().filter_map(|event| match event {
+    let mut sent = bench.events().into_iter().filter_map(|event| match event {
         MeshEvent::PartSent { text, name, .. } => Some((text, name)),
         _ => None,
     });
-    assert_eq!(sent.last(), Some(("fine".to_owned(), "Ana".to_owned())));
+    assert_eq!(sent.next_back(), Some(("fine".to_owned(), "Ana".to_owned())));
 }
 
 #[tokio::test(start_paused = true)]
