@@ -108,7 +108,7 @@ pub struct Unsynced {
 }
 
 impl Unsynced {
-    /// That file changed.
+    /// That file changed, or files in that folder.
     pub fn mark(&mut self, path: PathBuf, now: Now) {
         if self.files.len() < MAX_DIRTY {
             self.files.insert(path);
@@ -136,11 +136,15 @@ impl Unsynced {
     }
 }
 
-fn sync_all(files: &BTreeSet<PathBuf>) {
-    let folders: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
-    for path in files.iter().map(PathBuf::as_path).chain(folders) {
+fn sync_all(changed: &BTreeSet<PathBuf>) {
+    let inside = changed.iter().filter_map(|path| std::fs::read_dir(path).ok());
+    let inside = inside.flatten().flatten().map(|entry| entry.path());
+    let mut files: BTreeSet<PathBuf> = inside.chain(changed.iter().cloned()).collect();
+    // A renamed file is safe when its folder is.
+    files.extend(changed.iter().filter_map(|path| path.parent()).map(Path::to_owned));
+    for path in files {
         // A file that is gone again needs no syncing.
-        match std::fs::File::open(path).and_then(|file| file.sync_all()) {
+        match std::fs::File::open(&path).and_then(|file| file.sync_all()) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(path = %path.display(), error = %e, "could not sync to the disk");
             }

@@ -110,6 +110,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         seen: Seen::open(&parts.data_dir, now)?,
         outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
         questions,
+        data_dir: parts.data_dir,
         config: parts.mesh,
         nodes: Nodes::default(),
         messages: Messages::default(),
@@ -150,6 +151,7 @@ struct Mesh {
     questions: QuestionJournal,
     outbox: Outbox,
     unsynced: Unsynced,
+    data_dir: PathBuf,
     /// Of the last handshake, also while the link is down.
     radio: Option<Arc<RadioInfo>>,
     up: bool,

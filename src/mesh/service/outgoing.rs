@@ -91,12 +91,14 @@ impl Mesh {
         if let Err(error) = self.outbox.submit(reply, now) {
             tracing::error!(error = %error, "a short reply could not be stored");
         }
+        self.outbox_changed(now);
     }
 
     /// Stores the end of a turn; where that fails, later again.
     pub(super) fn hand_over(&mut self, end: Unsubmitted, now: Now) {
         match self.outbox.submit(end.reply.clone(), now) {
             Ok(parts) => {
+                self.outbox_changed(now);
                 let id = end.reply.id;
                 self.end(&id, &end.peer, Some(end.words), end.outcome, now);
                 self.tell(MeshEvent::TurnEnded {
@@ -115,6 +117,12 @@ impl Mesh {
                 self.retry_at_ms = Some(now.mono_ms.saturating_add(DISK_FULL_MS));
             }
         }
+    }
+
+    /// Its files are safe from a kill; from a power cut when they are synced.
+    fn outbox_changed(&mut self, now: Now) {
+        self.unsynced.mark(self.data_dir.join("replies"), now);
+        self.unsynced.mark(self.data_dir.join("airtime.log"), now);
     }
 
     pub(super) fn retry_unsubmitted(&mut self, now: Now) {
@@ -148,17 +156,21 @@ impl Mesh {
                 }
             }
         };
-        for event in self.outbox.take_events() {
+        let events = self.outbox.take_events();
+        if !events.is_empty() {
+            self.outbox_changed(now);
+        }
+        for event in events {
             self.outbox_event(event, &handed, now);
         }
         wait
     }
 
     fn outbox_event(&mut self, event: OutboxEvent, handed: &[Outbound], now: Now) {
-        let event = match event {
-            OutboxEvent::PartSent { reply, name, id, part, of, bytes, airtime_us, text } => {
-                let shown = self.shown.iter().rev().find(|(known, _)| *known == reply);
-                let shown = shown.map_or_else(|| unknown(id, handed), |(_, shown)| shown.clone());
+        match &event {
+            OutboxEvent::PartSent { reply, name, id, part, text, .. } => {
+                let shown = self.shown.iter().rev().find(|(known, _)| known == reply);
+                let shown = shown.map_or_else(|| unknown(*id, handed), |(_, shown)| shown.clone());
                 let view = MessageView {
                     at: now.unix_ms,
                     direction: "out",
@@ -169,18 +181,16 @@ impl Mesh {
                     text: text.clone(),
                     delivery: Some(Delivery::Sent),
                     ignored: None,
-                    id,
+                    id: *id,
                 };
-                self.messages.push_out(&reply, part, view);
-                MeshEvent::PartSent { reply, name, id, part, of, bytes, airtime_us, text }
+                self.messages.push_out(reply, *part, view);
             }
-            OutboxEvent::PartState { reply, part, of, delivery } => {
-                self.messages.delivery(&reply, part, &delivery);
-                MeshEvent::PartState { reply, part, of, delivery }
+            OutboxEvent::PartState { reply, part, delivery, .. } => {
+                self.messages.delivery(reply, *part, delivery);
             }
-            OutboxEvent::Paused { reason } => MeshEvent::Paused { reason },
-        };
-        self.tell(event);
+            OutboxEvent::Paused { .. } => {}
+        }
+        self.tell(event.into());
     }
 
     pub(super) fn running_and_waiting(&self) -> (usize, usize) {

@@ -15,6 +15,7 @@ use crate::mesh::inbox::{Envelope, Ignored, Letter};
 use crate::mesh::journal::{MAX_AGE_MS, MAX_RESTARTS, Question};
 use crate::mesh::outbox::ReplyKind;
 use crate::mesh::queue::{Admission, MAX_RUNNING};
+use crate::mesh::reply::plain;
 use crate::mesh::seen::{Outcome, Words};
 use crate::mesh::view::MeshEvent;
 use crate::mesh::{commands, policy};
@@ -219,7 +220,7 @@ impl Mesh {
                 self.end(&id, &turn.peer, None, Outcome::Stopped, now);
                 return;
             }
-            ChatStatus::Answered if !reply.text.trim().is_empty() => {
+            ChatStatus::Answered if !plain(&reply.text).is_empty() => {
                 (Outcome::Answered, reply.text)
             }
             ChatStatus::Answered | ChatStatus::Failed => (Outcome::Failed, one_line(&reply.text)),
@@ -372,8 +373,8 @@ fn failure(text: &str) -> ChatReply {
 
 /// The line that a failure is told in: the assistant's own if it is one short line, else ours.
 fn one_line(text: &str) -> String {
-    let text = text.trim();
+    let text = plain(text);
     let fits =
         !text.is_empty() && text.len() <= tombolo_hw::text::CHANNEL_BUDGET && !text.contains('\n');
-    if fits { text.to_owned() } else { commands::NO_ANSWER.to_owned() }
+    if fits { text } else { commands::NO_ANSWER.to_owned() }
 }

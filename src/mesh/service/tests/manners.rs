@@ -102,6 +102,7 @@ async fn the_same_packet_is_answered_once_and_the_same_words_are_answered_again_
     bench.ana(3, "!ai how much?").await;
     bench.until("once more", |b| b.sent().len() == 2).await;
     assert_eq!(bench.texts()[1], "the answer");
+    bench.settle().await;
     bench.ana(4, "!ai how much?").await;
     bench.pass(60).await;
     assert_eq!((bench.sent().len(), bench.asked().len()), (2, 1));
@@ -157,6 +158,7 @@ async fn whatever_a_model_does_the_peer_gets_one_honest_line() {
     bench.rule(|text| match text {
         "panic" => Act::Panic,
         "empty" => Act::Say(" \n".to_owned()),
+        "invisible" => Act::Say("\u{200b}\u{202e}".to_owned()),
         "short" => Act::Fail("No model is reachable now.".to_owned()),
         "raw" => Act::Fail("error 500\nat http://127.0.0.1".to_owned()),
         "long" => Act::Fail("x".repeat(161)),
@@ -169,6 +171,7 @@ async fn whatever_a_model_does_the_peer_gets_one_honest_line() {
         (4, "raw", commands::NO_ANSWER),
         (5, "long", commands::NO_ANSWER),
         (6, "for ever", commands::NO_ANSWER),
+        (7, "invisible", commands::NO_ANSWER),
     ] {
         bench.ana(id, &format!("!ai {question}")).await;
         let texts = |b: &Bench| -> Vec<String> {
@@ -181,7 +184,7 @@ async fn whatever_a_model_does_the_peer_gets_one_honest_line() {
     }
     // A failure is no answer that could be repeated: the same words are asked again.
     bench.rule(|_| Act::Say("now".to_owned()));
-    bench.ana(7, "!ai short").await;
+    bench.ana(8, "!ai short").await;
     bench.until("answered", |b| b.texts().contains(&"now".to_owned())).await;
 }
 
