@@ -82,6 +82,8 @@ pub struct Peer {
     pub grants: CategorySet,
     /// The key that the packet was decrypted with, pinned or not.
     pub key: Option<PublicKey>,
+    /// The number under which the contact is configured, if a key shows that it is one.
+    pub contact: Option<NodeNum>,
 }
 
 /// Something that a packet taught about a contact.
@@ -213,6 +215,7 @@ impl Contacts {
                     .filter(|contact| contact.pin.is_confirmed())
                     .map_or_else(CategorySet::new, |contact| contact.grants.clone()),
                 key: Some(key),
+                contact: contact.map(|contact| contact.id),
             };
         }
         let signer = envelope.signed_key.and_then(|key| self.by_key(key).map(|c| (key, c)));
@@ -223,6 +226,7 @@ impl Contacts {
                 assurance: Assurance::Signed,
                 grants: CategorySet::new(),
                 key: None,
+                contact: Some(contact.id),
             },
             None => Peer {
                 id: PeerId(format!("claim:{}", envelope.from)),
@@ -230,6 +234,7 @@ impl Contacts {
                 assurance: Assurance::Unverified,
                 grants: CategorySet::new(),
                 key: None,
+                contact: None,
             },
         }
     }

@@ -8,11 +8,11 @@ use super::inbox::{Envelope, Ignored};
 use crate::assistant::{Assurance, CallerScope, CategorySet};
 use crate::config::{Asker, MeshConfig};
 
-/// Is the sender on the list of those who are refused: by the number that it claims, or by a key that it proved
-/// or signed with? It wins over everything.
-pub fn is_denied(config: &MeshConfig, envelope: &Envelope) -> bool {
+/// Is the sender on the list of those who are refused: by the number that it claims, by the one that its contact is
+/// configured under, or by a key that it proved or signed with? It wins over everything.
+pub fn is_denied(config: &MeshConfig, envelope: &Envelope, peer: &Peer) -> bool {
     config.denied_askers.iter().any(|asker| match asker {
-        Asker::Node(number) => *number == envelope.from,
+        Asker::Node(number) => *number == envelope.from || peer.contact == Some(*number),
         Asker::Key(key) => envelope.proven_key == Some(*key) || envelope.signed_key == Some(*key),
     })
 }
@@ -29,7 +29,7 @@ pub fn scope(
     if !config.enabled {
         return Err(Ignored::Disabled);
     }
-    if is_denied(config, envelope) {
+    if is_denied(config, envelope, peer) {
         return Err(Ignored::Denied);
     }
     if envelope.mqtt && !config.answer_mqtt {

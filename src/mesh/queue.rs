@@ -52,26 +52,21 @@ impl Questions {
 }
 
 impl Queue {
+    /// Would a question of that peer be taken?
+    pub fn admits(&self, peer: &PeerId) -> bool {
+        self.count(peer) < MAX_PER_PEER && (self.has_room() || self.displaceable(peer).is_some())
+    }
+
     /// A new question.
     pub fn push(&mut self, peer: &PeerId, turn: &TurnId) -> Admission {
-        let own = self.peers.get(peer).map_or(0, Questions::count);
-        if own >= MAX_PER_PEER {
+        if self.count(peer) >= MAX_PER_PEER {
             return Admission::Refused;
         }
-        // A place at the model is as good as a place in the queue.
-        let idle = MAX_RUNNING.saturating_sub(self.running);
-        if self.waiting < MAX_WAITING + idle {
+        if self.has_room() {
             self.enter(peer, turn);
             return Admission::Accepted;
         }
-        let second = self
-            .peers
-            .values()
-            .filter(|questions| own == 0 && questions.count() > 1)
-            .filter_map(|questions| questions.waiting.back())
-            .max_by_key(|(arrival, _)| *arrival)
-            .map(|(_, turn)| turn.clone());
-        match second {
+        match self.displaceable(peer) {
             Some(second) => {
                 self.remove(&second);
                 self.enter(peer, turn);
@@ -79,6 +74,28 @@ impl Queue {
             }
             None => Admission::Refused,
         }
+    }
+
+    fn count(&self, peer: &PeerId) -> usize {
+        self.peers.get(peer).map_or(0, Questions::count)
+    }
+
+    fn has_room(&self) -> bool {
+        // A place at the model is as good as a place in the queue.
+        self.waiting < MAX_WAITING + MAX_RUNNING.saturating_sub(self.running)
+    }
+
+    /// The newest second question of a peer, if this peer has none at all.
+    fn displaceable(&self, peer: &PeerId) -> Option<TurnId> {
+        if self.count(peer) > 0 {
+            return None;
+        }
+        self.peers
+            .values()
+            .filter(|questions| questions.count() > 1)
+            .filter_map(|questions| questions.waiting.back())
+            .max_by_key(|(arrival, _)| *arrival)
+            .map(|(_, turn)| turn.clone())
     }
 
     /// A question that was accepted before a restart: always taken.
@@ -287,7 +304,10 @@ mod tests {
                 let id = turn(who, question);
                 match step {
                     0 if !known.contains(&id) => {
-                        if queue.push(&peer(who), &id) == Admission::Accepted { known.push(id); }
+                        let admits = queue.admits(&peer(who));
+                        let pushed = queue.push(&peer(who), &id);
+                        proptest::prop_assert_eq!(admits, pushed != Admission::Refused);
+                        if pushed == Admission::Accepted { known.push(id); }
                     }
                     1 => if let Some(next) = queue.start_next() { running.push(next); },
                     2 => if let Some(next) = running.pop() {

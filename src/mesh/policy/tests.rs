@@ -125,6 +125,9 @@ fn denied_wins_over_everything() {
         assert_eq!(decide(&config, &verified()), Err(Ignored::Denied), "{asker:?}");
         assert_eq!(decide(&config, &signed(1)), Err(Ignored::Denied), "{asker:?}");
     }
+    let by_number = MeshConfig { denied_askers: vec![Asker::Node(ANA)], ..open() };
+    let new_number = Inbound { from: NodeNum(0x1234_5678), ..verified() };
+    assert_eq!(decide(&by_number, &new_number), Err(Ignored::Denied), "a new number is no way out");
     let by_key = MeshConfig { denied_askers: vec![Asker::Key(KEY_A)], ..open() };
     let moved = Inbound { from: MALLORY, ..verified() };
     assert_eq!(decide(&by_key, &moved), Err(Ignored::Denied));

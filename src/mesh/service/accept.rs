@@ -25,7 +25,9 @@ impl Mesh {
     pub(super) fn packet(&mut self, packet: &Inbound, now: Now) {
         let Some(radio) = self.radio.clone() else { return };
         let ours = packet.from == radio.my_node;
-        if ours && packet.transport != TRANSPORT_INTERNAL {
+        // Old firmware doesn't tell the transport, but what was received has a signal.
+        let received = packet.transport != TRANSPORT_INTERNAL || packet.rx_rssi != 0;
+        if ours && received {
             // What our own radio says is not heard on the air: a forged refusal, telemetry or text.
             self.security(
                 "spoofed_sender",
@@ -51,7 +53,8 @@ impl Mesh {
                     self.outbox.telemetry(telemetry, now);
                 }
             }
-            port::TEXT_MESSAGE => self.text(packet, now),
+            // A text under our own number was written on the radio itself: it is no question to us.
+            port::TEXT_MESSAGE if !ours => self.text(packet, now),
             _ => {}
         }
     }
@@ -84,10 +87,11 @@ impl Mesh {
     fn letter(&mut self, letter: &Letter, now: Now) {
         let envelope = &letter.envelope;
         let triggered = self.trigger.question(&letter.text);
-        if !policy::is_denied(&self.config, envelope) {
+        let mut peer = self.contacts.identify(envelope);
+        if !policy::is_denied(&self.config, envelope, &peer) {
             self.observe(envelope, triggered.is_some(), now);
+            peer = self.contacts.identify(envelope);
         }
-        let peer = self.contacts.identify(envelope);
         let question = match triggered {
             _ if trigger::starts_with_part_mark(&letter.text) => Err(Ignored::PartMark),
             Some(question) => Ok(question.to_owned()),
@@ -172,6 +176,10 @@ impl Mesh {
                 }
             };
         }
+        if !self.queue.admits(&peer.id) {
+            self.notify(&letter.envelope, peer, &turn, NoticeKind::Busy, now);
+            return Err(Ignored::Busy);
+        }
         self.charge(letter, peer, &turn, Cost::Question, now)?;
         self.admit(letter, peer, turn, question, words, now)
     }
@@ -232,8 +240,12 @@ impl Mesh {
                 }
             }
             Command::Stop => {
-                self.record(&turn, &peer.id, None, Outcome::Command, now);
                 let anything = self.stop(&peer.id, now);
+                if anything {
+                    // Recorded at once: a replay must not stop a later turn. One that stopped nothing is
+                    // recorded only when it is answered, so that a flood of them can't fill the memory.
+                    self.record(&turn, &peer.id, None, Outcome::Command, now);
+                }
                 let per_hour = self.config.queries_per_hour;
                 if !self.budgets.take(verified(peer), Cost::Command, per_hour, now.mono_ms) {
                     return;

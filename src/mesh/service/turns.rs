@@ -66,10 +66,7 @@ impl Mesh {
         let displaced = match self.queue.push(&peer.id, &turn) {
             Admission::Accepted => None,
             Admission::Displaced(other) => Some(other),
-            Admission::Refused => {
-                self.notify(&letter.envelope, peer, &turn, NoticeKind::Busy, now);
-                return Err(Ignored::Busy);
-            }
+            Admission::Refused => return Err(Ignored::Busy),
         };
         if let Some(other) = displaced {
             self.refuse_accepted(&other, Ignored::Busy, now);
@@ -207,7 +204,7 @@ impl Mesh {
         if self.cancel.is_cancelled() {
             return;
         }
-        let Some(turn) = self.turns.remove(&id) else { return };
+        let Some(turn) = self.turns.get(&id) else { return };
         let millis = now.mono_ms.saturating_sub(turn.started_ms.unwrap_or(now.mono_ms));
         if turn.started_ms.is_some() {
             self.turn_ms = (self.turn_ms * 3 + millis) / 4;
@@ -215,6 +212,13 @@ impl Mesh {
         for reason in &reply.reasons {
             tracing::info!(turn = %id.0, leg = %reason.leg, "did not answer: {}", reason.reason);
         }
+        // Who lost the right to an answer while it was made does not get it.
+        let peer = self.contacts.identify(&turn.question.envelope);
+        if let Err(reason) = policy::scope(&self.config, &turn.question.envelope, &peer) {
+            self.refuse_accepted(&id, reason, now);
+            return;
+        }
+        let Some(turn) = self.turns.remove(&id) else { return };
         let (outcome, text) = match reply.status {
             ChatStatus::Stopped => {
                 self.end(&id, &turn.peer, None, Outcome::Stopped, now);
@@ -225,7 +229,6 @@ impl Mesh {
             }
             ChatStatus::Answered | ChatStatus::Failed => (Outcome::Failed, one_line(&reply.text)),
         };
-        let peer = self.contacts.identify(&turn.question.envelope);
         let new = self.new_reply(id, &turn.question.envelope, &peer, ReplyKind::Answer, text);
         self.hand_over(
             Unsubmitted {
@@ -373,8 +376,11 @@ fn failure(text: &str) -> ChatReply {
 
 /// The line that a failure is told in: the assistant's own if it is one short line, else ours.
 fn one_line(text: &str) -> String {
-    let text = plain(text);
-    let fits =
-        !text.is_empty() && text.len() <= tombolo_hw::text::CHANNEL_BUDGET && !text.contains('\n');
-    if fits { text } else { commands::NO_ANSWER.to_owned() }
+    let line = plain(text);
+    let is_one = !line.is_empty() && !text.trim().contains('\n');
+    if is_one && line.len() <= tombolo_hw::text::CHANNEL_BUDGET {
+        line
+    } else {
+        commands::NO_ANSWER.to_owned()
+    }
 }

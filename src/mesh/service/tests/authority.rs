@@ -131,8 +131,9 @@ async fn what_claims_to_be_ourselves_is_dropped_and_told() {
     // A forged telemetry of ours could silence us: nine tenths of the channel busy.
     let busy =
         Telemetry { channel_utilization: Some(90.0), air_util_tx: Some(90.0), battery_level: None };
-    let telemetry = |transport| Inbound {
+    let telemetry = |transport, rx_rssi| Inbound {
         transport,
+        rx_rssi,
         payload: Payload::Data(Data {
             port: port::TELEMETRY,
             telemetry: Some(busy),
@@ -140,12 +141,14 @@ async fn what_claims_to_be_ourselves_is_dropped_and_told() {
         }),
         ..text_packet(ME, NodeNum::BROADCAST, "")
     };
-    bench.hear(telemetry(1)).await;
+    bench.hear(telemetry(1, -45)).await;
+    bench.hear(telemetry(0, -45)).await; // as firmware that doesn't tell the transport passes it on
     bench.settle().await;
     assert!(bench.sent().is_empty() && bench.asked().is_empty());
     assert_eq!(bench.security(), vec!["spoofed_sender"; 3]);
+    assert!(bench.ignored().await.iter().all(|why| why == "spoofed sender"));
     assert_eq!(bench.handle.airtime().await.unwrap().channel_utilization, None);
-    bench.hear(telemetry(0)).await;
+    bench.hear(telemetry(0, 0)).await;
     bench.settle().await;
     assert_eq!(bench.handle.airtime().await.unwrap().channel_utilization, Some(90.0));
 }
@@ -166,7 +169,10 @@ async fn switched_off_means_silent_and_still_listening() {
 #[tokio::test(start_paused = true)]
 async fn who_is_denied_while_a_turn_runs_gets_no_answer() {
     let bench = Bench::start(trusted()).await;
-    bench.rule(|_| Act::After(Duration::from_secs(10), "late".to_owned()));
+    bench.rule(|text| match text {
+        "one" => Act::Deaf,
+        _ => Act::After(Duration::from_secs(10), "late".to_owned()),
+    });
     for (id, text) in [(1, "!ai one"), (2, "!ai two")] {
         bench.ana(id, text).await;
     }
@@ -178,5 +184,5 @@ async fn who_is_denied_while_a_turn_runs_gets_no_answer() {
     assert_eq!(bench.asked().len(), 2, "the waiting question is not asked");
     assert_eq!(bench.sent().iter().map(|packet| packet.to).collect::<Vec<_>>(), [BEN]);
     assert_eq!(bench.journalled(), 0);
-    assert_eq!(bench.ignored().await, ["", "denied", ""]);
+    assert_eq!(bench.ignored().await, ["denied", "denied", ""]);
 }

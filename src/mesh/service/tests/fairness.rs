@@ -95,6 +95,13 @@ async fn a_third_question_of_one_peer_is_refused_with_one_notice() {
         bench.texts().into_iter().filter(|text| text.starts_with("Busy")).collect();
     assert_eq!(notices, ["Busy, please try again in 1 min."]);
     assert_eq!(bench.ignored().await, ["", "", "busy", "busy", "busy"]);
+    // What was refused did not cost a question of the hour.
+    for id in 10..28u32 {
+        bench.rule(|_| Act::Say("quick".to_owned()));
+        bench.hear(pki_packet(node, ME, key, id, &format!("!ai r{id}"))).await;
+        bench.pass(10).await;
+    }
+    assert_eq!(bench.asked().len(), 20);
 }
 
 #[tokio::test(start_paused = true)]
