@@ -181,8 +181,7 @@ fn inbound(bytes: &[u8]) -> Result<Inbound, Undecodable> {
 fn data(inner: radio::Data) -> Data {
     let payload = inner.payload;
     // A broken inside of these two is the sender's fault and no reason to lose the packet.
-    let routing_error =
-        (inner.portnum == port::ROUTING).then(|| routing_error(&payload)).flatten();
+    let routing_error = (inner.portnum == port::ROUTING).then(|| routing_error(&payload)).flatten();
     let telemetry = (inner.portnum == port::TELEMETRY).then(|| telemetry(&payload)).flatten();
     Data {
         port: inner.portnum,

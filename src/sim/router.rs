@@ -80,9 +80,8 @@ impl World {
                 self.queue_status(reason as i32, id);
                 if reason == routing::Error::DutyCycleLimit {
                     let minutes = self.meter.silent_minutes(self.now_us, self.duty_limit_us());
-                    let words = format!(
-                        "Duty cycle limit exceeded. You can send again in {minutes} mins"
-                    );
+                    let words =
+                        format!("Duty cycle limit exceeded. You can send again in {minutes} mins");
                     self.notify(id, &words);
                 }
                 self.tell_self(reason as i32, id);

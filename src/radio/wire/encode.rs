@@ -76,19 +76,14 @@ pub fn add_contact(
         public_key: key.0.to_vec(),
         ..Default::default()
     };
-    let contact =
-        radio::SharedContact { node_num: node.0, user: Some(user), ..Default::default() };
+    let contact = radio::SharedContact { node_num: node.0, user: Some(user), ..Default::default() };
     admin(my_node, id, radio::admin_message::PayloadVariant::AddContact(contact))
 }
 
 /// Bytes that the firmware takes for a long name; a longer one makes it drop the whole message.
 const LONG_NAME_MAX: usize = 39;
 
-fn admin(
-    my_node: NodeNum,
-    id: PacketId,
-    message: radio::admin_message::PayloadVariant,
-) -> Vec<u8> {
+fn admin(my_node: NodeNum, id: PacketId, message: radio::admin_message::PayloadVariant) -> Vec<u8> {
     let message = radio::AdminMessage { payload_variant: Some(message), ..Default::default() };
     packet(
         my_node,

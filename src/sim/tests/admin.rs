@@ -7,8 +7,7 @@ use meshtastic::protobufs::{
 
 impl Client {
     async fn admin(&mut self, request: Admin) -> u32 {
-        let message =
-            AdminMessage { payload_variant: Some(request), ..AdminMessage::default() };
+        let message = AdminMessage { payload_variant: Some(request), ..AdminMessage::default() };
         let packet = MeshPacket {
             want_ack: true,
             payload_variant: Some(mesh_packet::PayloadVariant::Decoded(Data {
@@ -50,14 +49,12 @@ fn set_lora(lora: config::LoRaConfig) -> Admin {
 async fn getters_answer_with_what_the_handshake_said() {
     let sim = Sim::start(exact());
     let mut client = Client::ready(&sim).await;
-    let Admin::GetOwnerResponse(owner) =
-        client.admin_answer(Admin::GetOwnerRequest(true)).await
+    let Admin::GetOwnerResponse(owner) = client.admin_answer(Admin::GetOwnerRequest(true)).await
     else {
         panic!()
     };
     assert_eq!((owner.id.as_str(), owner.long_name.as_str()), ("!70b01001", "Tombolo Node"));
-    let Admin::GetChannelResponse(channel) =
-        client.admin_answer(Admin::GetChannelRequest(2)).await
+    let Admin::GetChannelResponse(channel) = client.admin_answer(Admin::GetChannelRequest(2)).await
     else {
         panic!()
     };
@@ -115,14 +112,10 @@ async fn a_contact_given_by_the_client_can_be_written_to() {
 async fn a_modem_setting_reboots_after_seven_seconds_and_a_hop_limit_does_not() {
     let sim = Sim::start(exact());
     let mut client = Client::ready(&sim).await;
-    client
-        .admin_done(set_lora(config::LoRaConfig { hop_limit: 5, ..lora(&sim) }))
-        .await;
+    client.admin_done(set_lora(config::LoRaConfig { hop_limit: 5, ..lora(&sim) })).await;
     assert!(!client.ends(Duration::from_secs(60)).await);
     let mut client = Client::ready(&sim).await;
-    client
-        .admin_done(set_lora(config::LoRaConfig { modem_preset: 4, ..lora(&sim) }))
-        .await;
+    client.admin_done(set_lora(config::LoRaConfig { modem_preset: 4, ..lora(&sim) })).await;
     assert!(!client.ends(Duration::from_millis(6900)).await);
     assert!(client.ends(Duration::from_millis(200)).await);
     tokio::time::sleep(Duration::from_secs(4)).await;
@@ -135,9 +128,7 @@ async fn between_begin_and_commit_nothing_reboots_and_the_commit_does() {
     let sim = Sim::start(exact());
     let mut client = Client::ready(&sim).await;
     client.admin_done(Admin::BeginEditSettings(true)).await;
-    client
-        .admin_done(set_lora(config::LoRaConfig { region: 1, ..lora(&sim) }))
-        .await;
+    client.admin_done(set_lora(config::LoRaConfig { region: 1, ..lora(&sim) })).await;
     let mut owner = device::user(OURS, "Hilltop", "HILL", None);
     owner.public_key.clear();
     client.admin_done(Admin::SetOwner(owner)).await;
@@ -147,8 +138,7 @@ async fn between_begin_and_commit_nothing_reboots_and_the_commit_does() {
     assert!(client.ends(Duration::from_secs(8)).await);
     tokio::time::sleep(Duration::from_secs(4)).await;
     let mut client = Client::ready(&sim).await;
-    let Admin::GetOwnerResponse(owner) =
-        client.admin_answer(Admin::GetOwnerRequest(true)).await
+    let Admin::GetOwnerResponse(owner) = client.admin_answer(Admin::GetOwnerRequest(true)).await
     else {
         panic!()
     };

@@ -201,10 +201,7 @@ async fn a_direct_text_in_the_open_and_a_foreign_channel_stay_closed() {
     let open = Saying { in_the_open: true, ..Saying::new(SayTo::Direct, "legacy") };
     sim.say_with("Ben", open);
     let packet = client.packet().await;
-    assert!(matches!(
-        packet.payload_variant,
-        Some(mesh_packet::PayloadVariant::Encrypted(_))
-    ));
+    assert!(matches!(packet.payload_variant, Some(mesh_packet::PayloadVariant::Encrypted(_))));
     let mut client = Client::ready(&sim).await;
     sim.say("Mallory", SayTo::Channel(5), "elsewhere");
     loop {

@@ -118,8 +118,7 @@ async fn ten_texts_at_once_one_goes_and_the_small_queues_lose_most_answers() {
     let sim = Sim::start(exact());
     let mut client = Client::ready(&sim).await;
     while client.next(Duration::from_secs(1)).await.is_some() {} // the status of the boot
-    let packets =
-        (0..10).map(|n| client.text(u32::MAX, format!("burst {n}").as_bytes())).collect();
+    let packets = (0..10).map(|n| client.text(u32::MAX, format!("burst {n}").as_bytes())).collect();
     client.send_at_once(packets).await;
     let (mut statuses, mut refusals) = (0, 0);
     while let Some(frame) = client.next(Duration::from_secs(2)).await {
@@ -242,7 +241,13 @@ async fn keys_are_checked_before_sending() {
     sim.learn_key(NodeNum(0x1234_5678), None);
     let key = key_for("Ben").0.to_vec();
     let cases = [
-        ("no such node", 0x0102_0304, false, vec![], refused(39, routing::Error::PkiSendFailPublicKey)),
+        (
+            "no such node",
+            0x0102_0304,
+            false,
+            vec![],
+            refused(39, routing::Error::PkiSendFailPublicKey),
+        ),
         ("no key", 0x1234_5678, false, vec![], refused(39, routing::Error::PkiSendFailPublicKey)),
         ("on a broadcast", u32::MAX, true, vec![], refused(34, routing::Error::PkiFailed)),
         ("another key", BEN, true, vec![9; 32], refused(34, routing::Error::PkiFailed)),
