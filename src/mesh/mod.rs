@@ -22,5 +22,5 @@ pub mod service;
 pub mod trigger;
 pub mod view;
 
-pub use service::{Answer, Answerer, MeshParts, NotSent, RadioSink, spawn};
+pub use service::{Answer, Answerer, MeshParts, RadioSink, spawn};
 pub use view::MeshHandle;

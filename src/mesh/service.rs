@@ -9,7 +9,7 @@ mod outgoing;
 mod shown;
 mod turns;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -33,6 +33,7 @@ use crate::assistant::{ChatContext, ChatReply, TurnId};
 use crate::clock::{self, Clock, Now};
 use crate::config::{AirtimeConfig, MeshConfig};
 use crate::node::{NodeNum, PublicKey};
+use crate::radio::link::{LinkHandle, NotSent};
 use crate::radio::{LinkEvent, Outbound, RadioInfo};
 use crate::store::StoreError;
 
@@ -46,6 +47,9 @@ const EVENTS: usize = 512;
 /// Ends of turns that may wait. No more turns than that run, so a turn never waits here.
 const RESULTS: usize = 16;
 
+/// Contacts that the radio is told of at once: the link takes 64 packets, and answers need room too.
+const CONTACTS_AT_ONCE: usize = 32;
+
 /// The answer to come.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = ChatReply> + Send + 'a>>;
 
@@ -55,19 +59,34 @@ pub trait Answerer: Send + Sync + 'static {
     fn chat(&self, context: ChatContext, text: String) -> Answer<'_>;
 }
 
-/// The link did not take a packet: it is full, or the session is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the link did not take the packet")]
-pub struct NotSent;
-
 /// What takes packets for the radio. Never waits.
 pub trait RadioSink: Send + Sync + 'static {
     /// Hands a packet to the session that it was made for.
     fn send(&self, session: u64, packet: Outbound) -> Result<(), NotSent>;
 
-    /// Keeps a contact in the radio's own table, so that it doesn't forget the key. Best effort.
-    fn add_contact(&self, session: u64, node: NodeNum, name: &str, key: PublicKey) {
-        let _ = (session, node, name, key);
+    /// Keeps a contact in the radio's own table, so that it can encrypt to the pinned key.
+    fn add_contact(
+        &self,
+        session: u64,
+        node: NodeNum,
+        name: &str,
+        key: PublicKey,
+    ) -> Result<(), NotSent>;
+}
+
+impl RadioSink for LinkHandle {
+    fn send(&self, session: u64, packet: Outbound) -> Result<(), NotSent> {
+        LinkHandle::send(self, session, packet)
+    }
+
+    fn add_contact(
+        &self,
+        session: u64,
+        node: NodeNum,
+        name: &str,
+        key: PublicKey,
+    ) -> Result<(), NotSent> {
+        LinkHandle::add_contact(self, session, node, name, key)
     }
 }
 
@@ -120,6 +139,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         radio: None,
         up: false,
         link: "waiting for the radio".to_owned(),
+        kept_in_radio: HashSet::new(),
         turns: HashMap::new(),
         turn_ms: turns::FIRST_GUESS_MS,
         shown: Vec::new(),
@@ -157,6 +177,8 @@ struct Mesh {
     up: bool,
     /// For people: the state of the link.
     link: String,
+    /// Contacts that the radio was told of in this session.
+    kept_in_radio: HashSet<(NodeNum, PublicKey)>,
     /// Accepted and not ended.
     turns: HashMap<TurnId, Turn>,
     /// How long a turn takes, a moving average.
@@ -256,17 +278,29 @@ impl Mesh {
         let name = super::inbox::clean_name(&radio.owner.long_name, 40);
         self.link = format!("connected to {} {name}", radio.my_node);
         self.radio = Some(radio);
+        self.kept_in_radio.clear();
         self.keep_contacts_in_radio();
         self.tell(MeshEvent::Link { up: true, detail: self.link.clone() });
     }
 
-    fn keep_contacts_in_radio(&self) {
+    /// Tells the radio the pinned keys that it does not hold, or holds wrongly. Each costs it a write to its flash,
+    /// so nothing is told twice in a session, and what the link can't take now comes at the next handshake.
+    fn keep_contacts_in_radio(&mut self) {
         let Some(radio) = self.radio.as_ref().filter(|_| self.up) else { return };
-        for contact in self.contacts.entries() {
-            if let Some(key) = contact.pin.key() {
-                self.sink.add_contact(radio.session, contact.number, &contact.name, key);
+        let missing = self.contacts.entries().iter().filter_map(|contact| {
+            let key = contact.pin.key()?;
+            let wanted = (contact.number, key);
+            let held = self.nodes.key_of(contact.number) == Some(key);
+            (!held && !self.kept_in_radio.contains(&wanted)).then_some((wanted, &contact.name))
+        });
+        let mut told = Vec::new();
+        for ((number, key), name) in missing.take(CONTACTS_AT_ONCE) {
+            if self.sink.add_contact(radio.session, number, name, key).is_err() {
+                break;
             }
+            told.push((number, key));
         }
+        self.kept_in_radio.extend(told);
     }
 
     fn reconfigure(&mut self, config: MeshConfig, airtime: &AirtimeConfig) {

@@ -267,6 +267,8 @@ impl Mesh {
         let Some(finding) = finding else { return };
         if matches!(finding.kind, "new_pin" | "moved" | "foreign_key") {
             self.unsynced.mark(self.contacts.path().to_owned(), now);
+        }
+        if matches!(finding.kind, "new_pin" | "moved") {
             self.keep_contacts_in_radio();
         }
         // A contact may chat on a channel; only a question there would be a claim to something.

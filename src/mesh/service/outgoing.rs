@@ -1,7 +1,7 @@
 //! What leaves: replies into the outbox, parts out of it to the link, and what is learnt of them.
 
+use super::Mesh;
 use super::turns::Turn;
-use super::{Mesh, NotSent};
 use crate::assistant::{Assurance, PeerId, ToolRecord, TurnId};
 use crate::clock::Now;
 use crate::mesh::identity::Peer;
@@ -148,7 +148,7 @@ impl Mesh {
                     let session = self.radio.as_ref().map_or(0, |radio| radio.session);
                     match self.sink.send(session, packet.clone()) {
                         Ok(()) => handed.push(packet),
-                        Err(NotSent) => {
+                        Err(_busy_or_down) => {
                             self.outbox.send_failed(packet.id, now);
                             break Some(now.mono_ms.saturating_add(LINK_FULL_MS));
                         }

@@ -5,4 +5,5 @@ mod bench;
 mod fairness;
 mod manners;
 mod restart;
+mod sim;
 mod status;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::bench::{ANA, Act, BEN, Bench, MALLORY, ME, open, trusted};
+use super::bench::{ANA, Act, BEN, Bench, MALLORY, ME, open, radio_info, trusted};
 use crate::assistant::{Assurance, CallerScope, PermissionCategory};
 use crate::config::{AirtimeConfig, Asker, Contact, MeshConfig};
-use crate::mesh::packets::{KEY_A, KEY_M, pki_packet, text_packet};
+use crate::mesh::packets::{KEY_A, KEY_B, KEY_M, pki_packet, text_packet};
 use crate::mesh::view::MeshEvent;
 use crate::node::{NodeNum, PacketId};
 use crate::radio::{Data, Inbound, Payload, Telemetry, port};
@@ -111,14 +111,22 @@ async fn a_listed_number_without_key_is_pinned_without_tools_until_confirmed() {
 async fn a_contact_is_followed_to_its_new_number_and_kept_in_the_radio() {
     let mut bench = Bench::start(trusted()).await;
     bench.settle().await;
-    assert_eq!(bench.radio.contacts.lock().unwrap().first(), Some(&(ANA, KEY_A)));
+    assert!(bench.radio.contacts.lock().unwrap().is_empty(), "the radio holds both keys");
     let new = NodeNum(0x1234_5678);
     bench.hear(pki_packet(new, ME, KEY_A, 1, "!ai hello")).await;
     bench.until("the answer", |b| !b.sent().is_empty()).await;
     assert_eq!(bench.sent()[0].to, new);
     assert!(!bench.asked()[0].scope.granted_categories().is_empty());
-    assert!(bench.radio.contacts.lock().unwrap().contains(&(new, KEY_A)));
+    assert_eq!(*bench.radio.contacts.lock().unwrap(), [(new, KEY_A)]);
     assert_eq!(bench.security(), ["moved"]);
+    // A radio that lost one key, and took a foreign one for another contact, is told both.
+    let mut info = radio_info();
+    info.nodes.retain(|node| node.num == BEN.0);
+    info.nodes[0].public_key = Some(KEY_M);
+    bench.up(info).await;
+    bench.hear(pki_packet(new, ME, KEY_A, 2, "!ai ping")).await;
+    bench.settle().await;
+    assert_eq!(bench.radio.contacts.lock().unwrap()[1..], [(new, KEY_A), (BEN, KEY_B)]);
 }
 
 #[tokio::test(start_paused = true)]

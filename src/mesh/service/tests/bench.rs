@@ -99,7 +99,7 @@ pub struct FakeRadio {
 impl RadioSink for FakeRadio {
     fn send(&self, _session: u64, packet: Outbound) -> Result<(), NotSent> {
         if self.refuses.load(Ordering::Relaxed) {
-            return Err(NotSent);
+            return Err(NotSent::Full);
         }
         let events = self.events.clone();
         let (id, to, want_ack) = (packet.id, packet.to, packet.want_ack);
@@ -125,8 +125,15 @@ impl RadioSink for FakeRadio {
         Ok(())
     }
 
-    fn add_contact(&self, _session: u64, node: NodeNum, _name: &str, key: PublicKey) {
+    fn add_contact(
+        &self,
+        _session: u64,
+        node: NodeNum,
+        _name: &str,
+        key: PublicKey,
+    ) -> Result<(), NotSent> {
         self.contacts.lock().unwrap().push((node, key));
+        Ok(())
     }
 }
 
