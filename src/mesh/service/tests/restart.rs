@@ -209,3 +209,58 @@ async fn a_recent_answer_is_repeated_after_a_restart_too() {
     bench.until("still in conversation", |b| b.sent().len() == 2).await;
     assert!(bench.asked().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_between_storing_the_answer_and_forgetting_the_question_repeats_nothing() {
+    for seen_was_written in [false, true] {
+        let bench = Bench::start(trusted()).await;
+        bench.rule(slow(5));
+        bench.ana(1, "!ai one").await;
+        bench.settle().await;
+        let before = bench.snapshot();
+        bench.until("the answer", |b| b.sent().len() == 1).await;
+        bench.settle().await;
+        let after = bench.end().await;
+        // As if the last steps had not come to pass.
+        let question = crate::store::json_files(&before.path().join("inbox")).unwrap().remove(0);
+        let name = question.file_name().unwrap();
+        std::fs::copy(&question, after.path().join("inbox").join(name)).unwrap();
+        if !seen_was_written {
+            std::fs::remove_file(after.path().join("seen.log")).unwrap();
+        }
+        let bench = Bench::on(after, trusted(), quick).await;
+        bench.ana(1, "!ai one").await;
+        bench.pass(60).await;
+        assert!(bench.asked().is_empty() && bench.sent().is_empty());
+        assert_eq!(bench.journalled(), 0);
+        assert_eq!(bench.ignored().await, ["replay"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_stored_is_neither_lost_nor_recorded() {
+    let bench = Bench::start(trusted()).await;
+    bench.rule(slow(5));
+    bench.ana(1, "!ai one").await;
+    bench.settle().await;
+    let replies = bench.folder.path().join("replies");
+    let aside = bench.folder.path().join("aside");
+    move_path(&replies, &aside);
+    crate::store::replace(&replies, b"not a folder", crate::store::Durability::Process).unwrap();
+    bench.pass(30).await;
+    assert!(bench.sent().is_empty());
+    assert_eq!(bench.journalled(), 1, "a kill now would still lead to an answer");
+    let log = std::fs::read_to_string(bench.folder.path().join("seen.log")).unwrap();
+    assert_eq!(log, "");
+    bench.ana(2, "!ai one").await;
+    std::fs::remove_file(&replies).unwrap();
+    move_path(&aside, &replies);
+    bench.until("the answer after all", |b| b.texts() == ["re one"]).await;
+    bench.settle().await;
+    assert_eq!((bench.asked().len(), bench.journalled()), (1, 0));
+}
+
+#[allow(clippy::disallowed_methods)] // what the test breaks is the store itself
+fn move_path(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::rename(from, to).unwrap();
+}
