@@ -3,6 +3,7 @@
 //! Owns every key of `tombolo.toml`, its default, and what a wrong one is answered with. Holds no
 //! secret. Reading and the environment are in [`load`].
 
+pub mod check;
 pub mod load;
 
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use crate::assistant::PermissionCategory;
 use crate::node::{NodeNum, PublicKey};
 
-pub use load::{ConfigError, load, parse};
+pub use load::{ConfigError, load, parse, path};
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -1,0 +1,102 @@
+//! Rules that a type can't carry: ranges, and keys that contradict one another.
+//!
+//! Owns what is impossible. Does not look at the machine: whether a port or a server is there is not
+//! its matter.
+
+use std::collections::HashSet;
+
+use super::Config;
+
+/// One fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The dotted key.
+    pub key: &'static str,
+    /// What would be right.
+    pub right: String,
+}
+
+/// All of them.
+pub fn faults(config: &Config) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut fault = |key, right: &str| faults.push(Fault { key, right: right.to_owned() });
+
+    if !config.data_dir.is_absolute() {
+        fault("data_dir", "write an absolute path, such as \"/var/lib/tombolo\"");
+    }
+    if !(config.airtime.share > 0.0 && config.airtime.share <= 1.0) {
+        fault("airtime.share", "write a number above 0 and at most 1");
+    }
+    if !(1..=9).contains(&config.airtime.max_parts) {
+        fault("airtime.max_parts", "write 1 to 9");
+    }
+
+    let trigger = &config.mesh.trigger;
+    if trigger.is_empty() || trigger.len() > 20 || trigger.contains(char::is_whitespace) {
+        fault("mesh.trigger", "write one word of 1 to 20 bytes, such as \"!ai\"");
+    }
+    if config.mesh.queries_per_hour == 0 {
+        fault(
+            "mesh.queries_per_hour",
+            "write at least 1; to answer nobody, set mesh.enabled = false",
+        );
+    }
+    let contacts = &config.mesh.allowed_contacts;
+    let ids: HashSet<_> = contacts.iter().map(|contact| contact.id).collect();
+    let keys: HashSet<_> = contacts.iter().filter_map(|contact| contact.key).collect();
+    let keyed = contacts.iter().filter(|contact| contact.key.is_some()).count();
+    if ids.len() < contacts.len() || keys.len() < keyed {
+        fault(
+            "mesh.allowed_contacts",
+            "a contact stands here twice; write each id and each key once",
+        );
+    }
+    if contacts.iter().any(|contact| !contact.id.is_peer()) {
+        fault(
+            "mesh.allowed_contacts",
+            "the broadcast address and ids below !00000004 are no contacts",
+        );
+    }
+
+    if config.radio.settings.hop_limit.is_some_and(|hops| !(1..=7).contains(&hops)) {
+        fault("radio.settings.hop_limit", "write 1 to 7");
+    }
+
+    let urls = [
+        ("assistant.ollama.url", Some(&config.assistant.ollama.url)),
+        ("assistant.claude.url", Some(&config.assistant.claude.url)),
+        ("assistant.openai.url", config.assistant.openai.as_ref().map(|o| &o.url)),
+    ];
+    for (key, url) in urls {
+        if let Some(url) = url
+            && !is_base_url(url)
+        {
+            fault(
+                key,
+                "write http://host:port or https://host, without a user name, a query or a fragment",
+            );
+        }
+    }
+    let models = [
+        ("assistant.ollama.model", Some(&config.assistant.ollama.model)),
+        ("assistant.claude.model", Some(&config.assistant.claude.model)),
+        ("assistant.openai.model", config.assistant.openai.as_ref().map(|o| &o.model)),
+    ];
+    for (key, model) in models {
+        if model.is_some_and(|m| m.trim().is_empty()) {
+            fault(key, "write the name of a model");
+        }
+    }
+    faults
+}
+
+fn is_base_url(url: &str) -> bool {
+    reqwest::Url::parse(url).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    })
+}
