@@ -1,1 +1,8 @@
 //! Whole-program tests: one binary, a module a subject.
+
+mod rpc_authorisation;
+mod rpc_contract;
+mod rpc_node;
+mod rpc_pages;
+mod rpc_refusals;
+mod rpc_sessions;

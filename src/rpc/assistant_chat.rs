@@ -143,7 +143,7 @@ fn history(services: &Arc<Services>, login: &Login) -> Value {
     let running = services
         .turns
         .of(&login.session_id)
-        .map(|turn| json!({ "turn_id": turn.turn_id, "question": turn.text }));
+        .map(|turn| json!({ "turn_id": turn.turn_id, "text": turn.text }));
     json!({ "entries": entries, "running": running })
 }
 

@@ -8,7 +8,7 @@ use super::schema::{count, flag, list, object, one_of, or_null, text};
 use crate::assistant::PermissionCategory;
 
 /// A question may be so long.
-pub const MAX_TEXT_BYTES: usize = 16 * 1024;
+pub const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// A turn's name may be so long.
 pub const MAX_TURN_ID_BYTES: usize = 64;
 
@@ -42,16 +42,16 @@ pub(super) fn stop_result() -> Value {
 
 pub(super) fn history_result() -> Value {
     let entry = object(&[
+        ("role", one_of(&["user", "assistant"])),
         ("turn_id", turn_id()),
         ("at", count("Unix milliseconds")),
-        ("question", text("what was asked")),
-        ("status", status()),
-        ("text", text("the answer in Markdown")),
-        ("html", text("the same as sanitised HTML, safe to insert")),
-        ("backend", text("the leg that answered")),
-        ("tools", tools()),
+        ("text", text("the question, or the answer in Markdown")),
+        ("html?", text("of an answer: the same as sanitised HTML, safe to insert")),
+        ("status?", status()),
+        ("backend?", text("the leg that answered")),
+        ("tools?", tools()),
     ]);
-    let running = object(&[("turn_id", turn_id()), ("question", text("what was asked"))]);
+    let running = object(&[("turn_id", turn_id()), ("text", text("what was asked"))]);
     object(&[("entries", list(entry)), ("running", or_null(running))])
 }
 

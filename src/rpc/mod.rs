@@ -34,7 +34,7 @@ use crate::config::Config;
 use crate::mesh::view::MeshHandle;
 use crate::secrets::Secrets;
 use crate::web::hosts::Hosts;
-use assistant_stub::Assistant;
+pub use assistant_stub::Assistant;
 use auth::{Auth, AuthError};
 use turns::Turns;
 
