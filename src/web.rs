@@ -11,12 +11,12 @@ pub mod hosts;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Router};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -25,32 +25,25 @@ use assets::Asset;
 use connection::Peer;
 use headers::Kind;
 
-#[derive(Clone)]
-struct Site {
-    services: Arc<Services>,
-    node: Arc<Vec<Asset>>,
-    aiui: Arc<Vec<Asset>>,
-}
-
 /// Everything that is served.
 pub fn router(services: Arc<Services>) -> Router {
-    let site = Site {
-        services: Arc::clone(&services),
-        node: Arc::new(assets::node()),
-        aiui: Arc::new(assets::aiui()),
-    };
-    let rpc = Router::new().route("/rpc", post(rpc::http::post)).with_state(Arc::clone(&services));
-    Router::new()
-        .route("/", get(node_page))
-        .route("/node/{file}", get(node_file))
+    let (node, node_files) = split(assets::node());
+    let (aiui, aiui_files) = split(assets::aiui());
+    let mut router = Router::new()
+        .route("/", get(node_page).with_state(Page { services: Arc::clone(&services), index: node }))
         .route("/aiui", get(async || Redirect::permanent("/aiui/")))
-        .route("/aiui/", get(frame_page))
-        .route("/aiui/{file}", get(aiui_file))
+        .route("/aiui/", page(&aiui, Kind::Frame))
         .route("/chat", get(async || Redirect::permanent("/chat/")))
-        .route("/chat/", get(chat_page))
-        .route("/healthz", get(healthz))
-        .with_state(site)
-        .merge(rpc)
+        .route("/chat/", page(&aiui, Kind::ChatPage))
+        .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
+        .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
+    for asset in node_files {
+        router = router.route(&format!("/{}", asset.name), file(asset, Kind::NodeFile));
+    }
+    for asset in aiui_files {
+        router = router.route(&format!("/aiui/{}", asset.name), file(asset, Kind::FrameFile));
+    }
+    router
         .fallback(async || StatusCode::NOT_FOUND)
         .layer(middleware::from_fn_with_state(services, guard))
 }
@@ -80,81 +73,72 @@ async fn guard(State(services): State<Arc<Services>>, request: Request, next: Ne
     response
 }
 
+#[derive(Clone)]
+struct Page {
+    services: Arc<Services>,
+    index: Option<Arc<Asset>>,
+}
+
 /// The node page; with `?login=TOKEN`, a one-time link: it sets the cookie and leads to the page without
 /// the token in its address.
 async fn node_page(
-    State(site): State<Site>,
+    State(page): State<Page>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
-    peer: Option<axum::Extension<Peer>>,
+    peer: Option<Extension<Peer>>,
 ) -> Response {
     let token = uri.query().and_then(|query| query.strip_prefix("login="));
     let Some(token) = token.filter(|_| method == Method::GET) else {
-        return page(&site.node, Kind::NodePage);
+        return of_kind(body(page.index.as_deref()), Kind::NodePage);
     };
     let client = rpc::http::client(&headers, peer.as_deref());
     let mut response = Redirect::to("/").into_response();
-    if let Some(new) = site.services.auth.redeem_link(token, &client).await {
+    if let Some(new) = page.services.auth.redeem_link(token, &client).await {
         rpc::http::set_cookie(&mut response, &new.token, false);
     }
     response
 }
 
-async fn frame_page(State(site): State<Site>) -> Response {
-    page(&site.aiui, Kind::Frame)
+async fn healthz(State(services): State<Arc<Services>>) -> Response {
+    axum::Json(health::body(&services).await).into_response()
 }
 
-async fn chat_page(State(site): State<Site>) -> Response {
-    page(&site.aiui, Kind::ChatPage)
+/// A folder's page, which has an address of its own, and its other files.
+fn split(assets: Vec<Asset>) -> (Option<Arc<Asset>>, Vec<Asset>) {
+    let (pages, files): (Vec<_>, Vec<_>) =
+        assets.into_iter().partition(|asset| asset.name == "index.html");
+    (pages.into_iter().next().map(Arc::new), files)
 }
 
-async fn node_file(
-    State(site): State<Site>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    file(&site.node, &name, Kind::NodeFile, &headers)
+fn page(index: &Option<Arc<Asset>>, kind: Kind) -> MethodRouter {
+    let index = index.clone();
+    get(async move || of_kind(body(index.as_deref()), kind))
 }
 
-async fn aiui_file(
-    State(site): State<Site>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    file(&site.aiui, &name, Kind::FrameFile, &headers)
+fn file(asset: Asset, kind: Kind) -> MethodRouter {
+    let asset = Arc::new(asset);
+    get(async move |headers: HeaderMap| {
+        let known = headers
+            .get_all(header::IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|etag| etag.trim().trim_start_matches("W/").as_bytes() == asset.etag.as_bytes());
+        let mut response =
+            if known { StatusCode::NOT_MODIFIED.into_response() } else { body(Some(&asset)) };
+        response.headers_mut().insert(header::ETAG, asset.etag.clone());
+        of_kind(response, kind)
+    })
 }
 
-async fn healthz(State(site): State<Site>) -> Response {
-    axum::Json(health::body(&site.services).await).into_response()
-}
-
-fn page(assets: &[Asset], kind: Kind) -> Response {
-    match assets.iter().find(|asset| asset.name == "index.html") {
-        Some(asset) => of_kind(body(asset), kind),
+fn body(asset: Option<&Asset>) -> Response {
+    match asset {
+        Some(asset) => {
+            ([(header::CONTENT_TYPE, asset.content_type.clone())], asset.bytes).into_response()
+        }
         None => StatusCode::NOT_FOUND.into_response(),
     }
-}
-
-fn file(assets: &[Asset], name: &str, kind: Kind, headers: &HeaderMap) -> Response {
-    // The page itself has one address, with the policy of a page.
-    let Some(asset) = assets.iter().find(|asset| asset.name == name && name != "index.html") else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let known = headers
-        .get_all(header::IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|etag| etag.trim().trim_start_matches("W/").as_bytes() == asset.etag.as_bytes());
-    let mut response =
-        if known { StatusCode::NOT_MODIFIED.into_response() } else { body(asset) };
-    response.headers_mut().insert(header::ETAG, asset.etag.clone());
-    of_kind(response, kind)
-}
-
-fn body(asset: &Asset) -> Response {
-    ([(header::CONTENT_TYPE, asset.content_type.clone())], asset.bytes).into_response()
 }
 
 fn of_kind(mut response: Response, kind: Kind) -> Response {

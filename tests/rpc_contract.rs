@@ -129,7 +129,7 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
     for method in METHODS {
         assert!(covered.contains(&method.name), "{} was not compared", method.name);
     }
-    for path in ["/", "/aiui/", "/chat/", "/healthz", "/node/rpc.js"] {
+    for path in ["/", "/aiui/", "/chat/", "/healthz", "/aiui/rpc.js"] {
         received.push(node.get(path).await.everything());
     }
     for text in &received {

@@ -104,7 +104,7 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
     let node = Node::start(folder.path()).await;
     for path in [
         "/nothing", "/node/", "/node/index.html", "/aiui/index.html", "/node/../secrets/operator-password",
-        "/node/..%2f..%2fCargo.toml", "/aiui/%2e%2e/node/rpc.js", "/rpc/", "/node/tsconfig.json", "/events",
+        "/node/..%2f..%2fCargo.toml", "/aiui/%2e%2e/main.js", "/rpc/", "/tsconfig.json", "/index.html", "/node/main.js", "/events",
         "//healthz",
     ] {
         let answer = node.get(path).await;

@@ -30,8 +30,15 @@ macro_rules! files {
 
 type File = (&'static str, &'static [u8]);
 
-const NODE: &[File] = files!("node":);
-const AIUI: &[File] = files!("aiui":);
+const NODE: &[File] = files!("node":
+    "index.html" "airtime.js" "assistant.js" "broker.js" "contacts.js" "disk.js" "feed.js"
+    "glance.js" "icon.svg" "main.js" "messages.js" "nodes.js" "panel.js" "radio.js" "units.js"
+);
+const AIUI: &[File] = files!("aiui":
+    "index.html" "aiui.css" "alone.js" "answer.js" "bridge.js" "conversation.js" "element.js"
+    "entry.css" "entry.js" "main.js" "palette.css" "rpc.js" "session.js" "untrusted.js"
+    "view.js"
+);
 
 /// The node page's, `index.html` among them.
 pub fn node() -> Vec<Asset> {
