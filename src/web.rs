@@ -30,7 +30,10 @@ pub fn router(services: Arc<Services>) -> Router {
     let (node, node_files) = split(assets::node());
     let (aiui, aiui_files) = split(assets::aiui());
     let mut router = Router::new()
-        .route("/", get(node_page).with_state(Page { services: Arc::clone(&services), index: node }))
+        .route(
+            "/",
+            get(node_page).with_state(Page { services: Arc::clone(&services), index: node }),
+        )
         .route("/aiui", get(async || Redirect::permanent("/aiui/")))
         .route("/aiui/", page(&aiui, Kind::Frame))
         .route("/chat", get(async || Redirect::permanent("/chat/")))

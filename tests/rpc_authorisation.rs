@@ -76,7 +76,7 @@ async fn every_method_is_refused_to_who_lacks_what_it_asks_for() {
     assert_eq!(answer.status, 200);
     let other = node.login(None).await;
     let unknown = format!("tombolo_session={}", "A".repeat(43));
-    let asked_before = node.mesh_asked();
+    let asked_before = (node.mesh_asked(), node.desk.asked());
 
     // What is wrong, the request that has it, and what a method that needs a session answers; a fourth
     // says what one that needs none answers, where that is a refusal too.
@@ -89,14 +89,29 @@ async fn every_method_is_refused_to_who_lacks_what_it_asks_for() {
         ("no token", Box::new(|r: Request| r.without("X-CSRF-Token")), 403, None),
         ("empty token", Box::new(|r: Request| r.with("X-CSRF-Token", "")), 403, None),
         ("another's token", Box::new(|r: Request| r.with("X-CSRF-Token", &other.csrf)), 403, None),
-        ("foreign origin", Box::new(|r: Request| r.with("Origin", "http://evil.example")), 403, Some(403)),
+        (
+            "foreign origin",
+            Box::new(|r: Request| r.with("Origin", "http://evil.example")),
+            403,
+            Some(403),
+        ),
         ("null origin", Box::new(|r: Request| r.with("Origin", "null")), 403, Some(403)),
         ("two origins", Box::new(|r: Request| r.header("Origin", "null")), 403, Some(403)),
-        ("another port's origin", Box::new(|r: Request| r.with("Origin", "http://127.0.0.1:1")), 403, Some(403)),
+        (
+            "another port's origin",
+            Box::new(|r: Request| r.with("Origin", "http://127.0.0.1:1")),
+            403,
+            Some(403),
+        ),
         ("wrong host", Box::new(|r: Request| r.with("Host", "evil.example")), 403, Some(403)),
         ("host without port", Box::new(|r: Request| r.with("Host", "127.0.0.1")), 403, Some(403)),
         ("no host", Box::new(|r: Request| r.without("Host")), 403, Some(403)),
-        ("a form's type", Box::new(|r: Request| r.with("Content-Type", "text/plain")), 415, Some(415)),
+        (
+            "a form's type",
+            Box::new(|r: Request| r.with("Content-Type", "text/plain")),
+            415,
+            Some(415),
+        ),
         ("no type", Box::new(|r: Request| r.without("Content-Type")), 415, Some(415)),
     ];
     for case in cases() {
@@ -114,15 +129,12 @@ async fn every_method_is_refused_to_who_lacks_what_it_asks_for() {
             assert!(answer.header("set-cookie").is_none(), "{} with {what}", case.method);
         }
     }
-    assert_eq!(node.mesh_asked(), asked_before, "something was run");
+    assert_eq!((node.mesh_asked(), node.desk.asked()), asked_before, "something was run");
     let answer = node.rpc("auth.whoami", json!({})).session(&session).send().await;
     assert_eq!(answer.status, 200, "the session was touched");
 
-    let answer = node
-        .rpc("auth.login", json!({ "password": PASSWORD }))
-        .session(&session)
-        .send()
-        .await;
+    let answer =
+        node.rpc("auth.login", json!({ "password": PASSWORD })).session(&session).send().await;
     let renewed = Session::of(&answer);
     // The login renewed the token of this browser: the old one is worth nothing now.
     let old = node.rpc("auth.whoami", json!({})).session(&session).send().await;

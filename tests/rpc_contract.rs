@@ -24,8 +24,12 @@ fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
             "enum" => wanted.as_array().unwrap().contains(value),
             "minimum" => value.as_f64() >= wanted.as_f64(),
             "maximum" => value.as_f64() <= wanted.as_f64(),
-            "minLength" => value.as_str().unwrap().chars().count() as u64 >= wanted.as_u64().unwrap(),
-            "maxLength" => value.as_str().unwrap().chars().count() as u64 <= wanted.as_u64().unwrap(),
+            "minLength" => {
+                value.as_str().unwrap().chars().count() as u64 >= wanted.as_u64().unwrap()
+            }
+            "maxLength" => {
+                value.as_str().unwrap().chars().count() as u64 <= wanted.as_u64().unwrap()
+            }
             "pattern" => {
                 let text = value.as_str().unwrap();
                 match wanted.as_str().unwrap() {
@@ -75,7 +79,14 @@ fn the_judge_can_say_no() {
         "properties": { "a": { "type": "integer", "minimum": 1 }, "b": { "anyOf": [{ "type": "null" }] } },
     });
     assert_eq!(fits(&schema, &json!({ "a": 1, "b": null }), ""), Ok(()));
-    for wrong in [json!({}), json!({ "a": 0 }), json!({ "a": 1.5 }), json!({ "a": 1, "c": 1 }), json!({ "a": 1, "b": 1 }), json!([])] {
+    for wrong in [
+        json!({}),
+        json!({ "a": 0 }),
+        json!({ "a": 1.5 }),
+        json!({ "a": 1, "c": 1 }),
+        json!({ "a": 1, "b": 1 }),
+        json!([]),
+    ] {
         assert!(fits(&schema, &wrong, "").is_err(), "{wrong}");
     }
 }
@@ -89,8 +100,7 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
     secrets.write(SecretName::OpenaiApiKey, &Secret::new(canary)).unwrap();
     let hash = secrets.read(SecretName::OperatorPassword).unwrap().unwrap();
     let node = Node::start(folder.path()).await;
-    let contract: Value =
-        serde_json::from_str(include_str!("../docs/rpc.schema.json")).unwrap();
+    let contract: Value = serde_json::from_str(include_str!("../docs/rpc.schema.json")).unwrap();
 
     let login = node.rpc("auth.login", json!({ "password": PASSWORD })).send().await;
     let session = Session::of(&login);

@@ -18,13 +18,15 @@ use tokio_util::task::TaskTracker;
 use tombolo::assistant::Assurance;
 use tombolo::config::Config;
 use tombolo::mesh::view::{
-    AirtimeView, AnsweringView, ContactView, Delivery, MeshHandle, MeshQuery, MeshStatus, MessageView,
-    NodeView,
+    AirtimeView, AnsweringView, ContactView, Delivery, MeshHandle, MeshQuery, MeshStatus,
+    MessageView, NodeView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::rpc::Services;
 use tombolo::rpc::auth::password;
 use tombolo::secrets::{Secret, SecretName, Secrets};
+
+use crate::rpc_desk::ScriptedDesk;
 
 /// The operator's, where one is stored.
 pub const PASSWORD: &str = "correct horse battery";
@@ -35,6 +37,8 @@ pub struct Node {
     pub address: SocketAddr,
     /// What it is served from.
     pub services: Arc<Services>,
+    /// The assistant behind it.
+    pub desk: Arc<ScriptedDesk>,
     /// Questions that reached the mesh side.
     pub mesh_asked: Arc<AtomicUsize>,
     cancel: CancellationToken,
@@ -44,15 +48,20 @@ pub struct Node {
 impl Node {
     /// On this data folder, as it is.
     pub async fn start(data_dir: &Path) -> Node {
+        Node::with(data_dir, Arc::default()).await
+    }
+
+    /// With an assistant of one's own, for instance that of the node before.
+    pub async fn with(data_dir: &Path, desk: Arc<ScriptedDesk>) -> Node {
+        let (mesh, mesh_asked) = scripted_mesh();
         let config = Config { data_dir: data_dir.to_owned(), ..Config::default() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let secrets = Secrets::open(data_dir).unwrap();
-        let (mesh, mesh_asked) = scripted_mesh();
         let services = Services::new(
             &config,
             address,
-            Arc::new(tombolo::rpc::Assistant),
+            Arc::clone(&desk) as _,
             mesh,
             secrets,
             TaskTracker::new(),
@@ -61,7 +70,7 @@ impl Node {
         let cancel = CancellationToken::new();
         let serving =
             tokio::spawn(tombolo::web::serve(listener, Arc::clone(&services), cancel.clone()));
-        Node { address, services, mesh_asked, cancel, serving }
+        Node { address, services, desk, mesh_asked, cancel, serving }
     }
 
     /// Shuts down and waits for its end.

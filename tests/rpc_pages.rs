@@ -13,8 +13,14 @@ async fn the_pages_come_with_their_policies() {
         (
             "/",
             vec![
-                "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
-                "img-src 'self' data:", "frame-src 'self'", "frame-ancestors 'none'", "base-uri 'none'",
+                "default-src 'none'",
+                "script-src 'self'",
+                "style-src 'self'",
+                "connect-src 'self'",
+                "img-src 'self' data:",
+                "frame-src 'self'",
+                "frame-ancestors 'none'",
+                "base-uri 'none'",
                 "form-action 'none'",
             ],
             vec!["unsafe", "sandbox", "*"],
@@ -22,8 +28,12 @@ async fn the_pages_come_with_their_policies() {
         (
             "/aiui/",
             vec![
-                "default-src 'none'", "connect-src 'none'", "frame-ancestors 'self'",
-                "sandbox allow-scripts", "base-uri 'none'", "form-action 'none'",
+                "default-src 'none'",
+                "connect-src 'none'",
+                "frame-ancestors 'self'",
+                "sandbox allow-scripts",
+                "base-uri 'none'",
+                "form-action 'none'",
             ],
             vec!["unsafe", "allow-same-origin", "allow-forms", "allow-popups", "*", "img-src"],
         ),
@@ -103,8 +113,18 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
     let folder = folder();
     let node = Node::start(folder.path()).await;
     for path in [
-        "/nothing", "/node/", "/node/index.html", "/aiui/index.html", "/node/../secrets/operator-password",
-        "/node/..%2f..%2fCargo.toml", "/aiui/%2e%2e/main.js", "/rpc/", "/tsconfig.json", "/index.html", "/node/main.js", "/events",
+        "/nothing",
+        "/node/",
+        "/node/index.html",
+        "/aiui/index.html",
+        "/node/../secrets/operator-password",
+        "/node/..%2f..%2fCargo.toml",
+        "/aiui/%2e%2e/main.js",
+        "/rpc/",
+        "/tsconfig.json",
+        "/index.html",
+        "/node/main.js",
+        "/events",
         "//healthz",
     ] {
         let answer = node.get(path).await;
@@ -112,7 +132,11 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
     for (method, path) in [
-        ("GET", "/rpc"), ("PUT", "/rpc"), ("OPTIONS", "/rpc"), ("POST", "/"), ("POST", "/healthz"),
+        ("GET", "/rpc"),
+        ("PUT", "/rpc"),
+        ("OPTIONS", "/rpc"),
+        ("POST", "/"),
+        ("POST", "/healthz"),
         ("DELETE", "/aiui/"),
     ] {
         let answer = node.request(method, path).send().await;
@@ -131,6 +155,7 @@ async fn health_says_states_and_counts_and_nothing_else() {
     let body = answer.json();
     assert_eq!(body["status"], "serving");
     assert_eq!(body["link"], json!({ "connected": true, "sending_paused": false }));
+    assert_eq!(body["backend"], json!({ "ollama": true, "claude": false }));
     assert_eq!(body["queue"]["turns_waiting"], 2);
     // Strings are words of ours: no name, no path, no text.
     fn texts(value: &serde_json::Value, all: &mut Vec<String>) {

@@ -68,7 +68,10 @@ async fn setup_works_once_and_says_when_it_is_needed() {
     let node = Node::start(folder.path()).await;
     let token = node.services.auth.setup_token().unwrap();
     let answer = node.rpc("auth.whoami", json!({})).send().await;
-    assert_eq!((answer.status, &answer.json()["error"]["data"]["needs_setup"]), (401, &json!(true)));
+    assert_eq!(
+        (answer.status, &answer.json()["error"]["data"]["needs_setup"]),
+        (401, &json!(true))
+    );
     assert!(!answer.everything().contains(token.expose()));
 
     let setup = async |token: &str, password: &str| {
@@ -99,7 +102,9 @@ async fn a_one_time_link_sets_the_cookie_and_leaves_the_address() {
     let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let who = node.rpc("auth.whoami", json!({})).header("Cookie", &cookie).send().await;
     assert_eq!(who.status, 200);
-    for used_or_wrong in [path.as_str(), "/?login=", "/?login=x", &format!("/?x=1&login={}", "0".repeat(64))] {
+    for used_or_wrong in
+        [path.as_str(), "/?login=", "/?login=x", &format!("/?x=1&login={}", "0".repeat(64))]
+    {
         let answer = node.get(used_or_wrong).await;
         assert!([200, 303].contains(&answer.status));
         assert!(answer.header("set-cookie").is_none(), "{used_or_wrong}");
@@ -113,7 +118,9 @@ async fn what_a_page_of_another_port_sends_is_refused_though_it_has_the_cookie()
     let node = Node::start(folder.path()).await;
     let session = node.login(None).await;
     let port = node.address.port();
-    for origin in ["http://127.0.0.1:8080", "http://localhost", &format!("https://127.0.0.1:{port}")] {
+    for origin in
+        ["http://127.0.0.1:8080", "http://localhost", &format!("https://127.0.0.1:{port}")]
+    {
         let request = node.rpc("mesh.status", json!({})).session(&session).with("Origin", origin);
         assert_eq!(request.send().await.status, 403, "{origin}");
     }

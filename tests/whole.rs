@@ -1,7 +1,9 @@
 //! Whole-program tests: one binary, a module a subject.
 
 mod rpc_authorisation;
+mod rpc_chat;
 mod rpc_contract;
+mod rpc_desk;
 mod rpc_node;
 mod rpc_pages;
 mod rpc_refusals;

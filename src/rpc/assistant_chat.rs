@@ -14,6 +14,7 @@ use tracing::warn;
 use super::Services;
 use super::assistant_schema::{MAX_TEXT_BYTES, MAX_TURN_ID_BYTES};
 use super::auth::{Login, Role, Token};
+use super::desk::Said;
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
 use super::markdown;
@@ -95,10 +96,11 @@ async fn chat(
     };
     let (assistant, scope) = (Arc::clone(&services.assistant), operator_scope(login));
     let (question, id) = (text.clone(), turn_id.clone());
-    let turn = services.turns.begin(&login.session_id, turn_id.clone(), &text, |cancel| async move {
-        let context = ChatContext { scope, turn_id: id, cancel, answer_bytes: None };
-        assistant.chat(context, &question).await
-    });
+    let turn =
+        services.turns.begin(&login.session_id, turn_id.clone(), &text, |cancel| async move {
+            let context = ChatContext { scope, turn_id: id, cancel, answer_bytes: None };
+            assistant.chat(context, &question).await
+        });
     let running = turn.map_err(|not_begun| match not_begun {
         NotBegun::Running(turn_id) => running_error(&turn_id),
         NotBegun::TooMany => RpcError::new(
@@ -127,17 +129,23 @@ fn history(services: &Arc<Services>, login: &Login) -> Value {
         .assistant
         .history(&operator_scope(login))
         .into_iter()
-        .map(|entry| {
-            json!({
-                "turn_id": entry.turn_id,
-                "at": entry.at,
-                "question": entry.question,
-                "status": entry.status,
-                "text": entry.answer,
-                "html": markdown::to_html(&entry.answer),
-                "backend": entry.backend,
-                "tools": entry.tools,
-            })
+        .map(|line| match line.said {
+            Said::Question(text) => json!({
+                "role": "user",
+                "turn_id": line.turn_id,
+                "at": line.at,
+                "text": text,
+            }),
+            Said::Answer { text, status, backend, tools } => json!({
+                "role": "assistant",
+                "turn_id": line.turn_id,
+                "at": line.at,
+                "text": text,
+                "html": markdown::to_html(&text),
+                "status": status,
+                "backend": backend,
+                "tools": tools,
+            }),
         })
         .collect();
     let running = services
@@ -176,8 +184,11 @@ fn turn_id_of(text: String) -> Result<TurnId, RpcError> {
 }
 
 fn running_error(turn_id: &TurnId) -> RpcError {
-    RpcError::new(ErrorCode::TurnRunning, "your last question is still being answered; stop it or wait")
-        .with(json!({ "turn_id": turn_id }))
+    RpcError::new(
+        ErrorCode::TurnRunning,
+        "your last question is still being answered; stop it or wait",
+    )
+    .with(json!({ "turn_id": turn_id }))
 }
 
 fn internal() -> RpcError {

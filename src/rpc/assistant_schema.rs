@@ -79,7 +79,8 @@ fn category() -> Value {
 }
 
 fn tools() -> Value {
-    let outcome = one_of(&["ran", "failed", "unknown", "denied", "bad_arguments", "needs_confirmation"]);
+    let outcome =
+        one_of(&["ran", "failed", "unknown", "denied", "bad_arguments", "needs_confirmation"]);
     list(object(&[
         ("name", text("as the model named it: untrusted text")),
         ("category", or_null(category())),

@@ -108,8 +108,9 @@ fn refused(error: LoginError) -> RpcError {
     let message = error.to_string();
     match error {
         LoginError::Failed => RpcError::new(ErrorCode::LoginFailed, message),
-        LoginError::Throttled { wait_s } => RpcError::new(ErrorCode::Throttled, message)
-            .with(json!({ "retry_after_s": wait_s })),
+        LoginError::Throttled { wait_s } => {
+            RpcError::new(ErrorCode::Throttled, message).with(json!({ "retry_after_s": wait_s }))
+        }
         LoginError::SetUpAlready => RpcError::new(ErrorCode::SetUpAlready, message),
         LoginError::Password(_) => RpcError::params(message),
         LoginError::Internal => RpcError::new(ErrorCode::Internal, message),

@@ -89,7 +89,9 @@ impl ErrorCode {
             ErrorCode::InvalidParams => {
                 (-32602, 400, "invalid_params", "The parameters don't fit the method's schema.")
             }
-            ErrorCode::Internal => (-32603, 500, "internal", "A fault of the node; its log has it."),
+            ErrorCode::Internal => {
+                (-32603, 500, "internal", "A fault of the node; its log has it.")
+            }
             ErrorCode::NotLoggedIn => {
                 (-32001, 401, "not_logged_in", "There is no session, or it is over.")
             }
@@ -108,7 +110,9 @@ impl ErrorCode {
             ErrorCode::LoginFailed => {
                 (-32005, 401, "login_failed", "Not the right password or token.")
             }
-            ErrorCode::SetUpAlready => (-32006, 409, "set_up_already", "There is a password already."),
+            ErrorCode::SetUpAlready => {
+                (-32006, 409, "set_up_already", "There is a password already.")
+            }
             ErrorCode::TurnRunning => {
                 (-32010, 409, "turn_running", "A turn of this session is running: data.turn_id.")
             }

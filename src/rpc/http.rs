@@ -51,7 +51,7 @@ pub async fn post(State(services): State<Arc<Services>>, request: Request) -> Re
     }
     let body = match read(&head.headers, body).await {
         Ok(body) => body,
-        Err(response) => return response,
+        Err((status, text)) => return plain(status, text),
     };
     let request = match message::read(&body) {
         Ok(request) => request,
@@ -105,9 +105,10 @@ pub fn set_cookie(response: &mut Response, token: &Token, tls: bool) {
 
 // An absent one passes: programs send none, and every browser sends one with a POST.
 fn origin_is_ours(services: &Services, headers: &HeaderMap, host: &str) -> bool {
-    headers.get_all(header::ORIGIN).iter().all(|origin| {
-        origin.to_str().is_ok_and(|origin| services.hosts.same_origin(origin, host))
-    })
+    headers
+        .get_all(header::ORIGIN)
+        .iter()
+        .all(|origin| origin.to_str().is_ok_and(|origin| services.hosts.same_origin(origin, host)))
 }
 
 fn is_tls(headers: &HeaderMap) -> bool {
@@ -124,42 +125,41 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Response> {
-    let too_large = || {
-        let text = "a call may have at most 65536 bytes";
-        plain(StatusCode::PAYLOAD_TOO_LARGE, text)
-    };
+type Refusal = (StatusCode, &'static str);
+
+async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Refusal> {
+    const TOO_LARGE: Refusal =
+        (StatusCode::PAYLOAD_TOO_LARGE, "a call may have at most 65536 bytes");
     let declared = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.parse::<u64>().ok());
     if declared.is_some_and(|bytes| bytes > MAX_DRAINED_BYTES as u64) {
-        return Err(too_large());
+        return Err(TOO_LARGE);
     }
     let reading = async {
         let (mut kept, mut seen) = (Vec::new(), 0usize);
         let mut chunks = body.into_data_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk: Bytes =
-                chunk.map_err(|_| plain(StatusCode::BAD_REQUEST, "the body broke off"))?;
+                chunk.map_err(|_| (StatusCode::BAD_REQUEST, "the body broke off"))?;
             seen = seen.saturating_add(chunk.len());
             if seen > MAX_DRAINED_BYTES {
-                return Err(too_large());
+                return Err(TOO_LARGE);
             }
             if seen <= MAX_BODY_BYTES {
                 kept.extend_from_slice(&chunk);
             }
         }
-        if seen > MAX_BODY_BYTES { Err(too_large()) } else { Ok(kept) }
+        if seen > MAX_BODY_BYTES { Err(TOO_LARGE) } else { Ok(kept) }
     };
-    tokio::time::timeout(BODY_TIME, reading)
-        .await
-        .unwrap_or_else(|_| Err(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long")))
+    let late = (StatusCode::REQUEST_TIMEOUT, "the body took too long");
+    tokio::time::timeout(BODY_TIME, reading).await.unwrap_or(Err(late))
 }
 
 fn error(id: &Value, error: &RpcError) -> Response {
-    let status = StatusCode::from_u16(error.code.status())
-        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status =
+        StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(status, &message::error(id, error));
     let wait = error.data.as_ref().and_then(|data| data.get("retry_after_s"));
     if error.code == ErrorCode::Throttled

@@ -98,12 +98,10 @@ impl Page {
             Tag::Emphasis => self.element("<em>", "</em>"),
             Tag::Strong => self.element("<strong>", "</strong>"),
             Tag::Strikethrough => self.element("<del>", "</del>"),
-            Tag::Link { dest_url, .. } => {
-                match self.element("<span class=\"link\">", "</span>") {
-                    Closing::Tag(_) => Closing::Link(host(&dest_url)),
-                    nothing => nothing,
-                }
-            }
+            Tag::Link { dest_url, .. } => match self.element("<span class=\"link\">", "</span>") {
+                Closing::Tag(_) => Closing::Link(host(&dest_url)),
+                nothing => nothing,
+            },
             // The description of an image is the text inside it.
             Tag::Image { .. }
             | Tag::FootnoteDefinition(_)
@@ -196,7 +194,10 @@ mod tests {
     #[test]
     fn what_an_answer_uses_is_rendered() {
         for (markdown, html) in [
-            ("a *b* **c** ~~d~~ `e`", "<p>a <em>b</em> <strong>c</strong> <del>d</del> <code>e</code></p>"),
+            (
+                "a *b* **c** ~~d~~ `e`",
+                "<p>a <em>b</em> <strong>c</strong> <del>d</del> <code>e</code></p>",
+            ),
             ("# One\n\ntwo", "<h3>One</h3><p>two</p>"),
             ("- a\n- b", "<ul><li>a</li><li>b</li></ul>"),
             ("3. a\n4. b", "<ol start=\"3\"><li>a</li><li>b</li></ol>"),
@@ -223,10 +224,19 @@ mod tests {
                 "[bank](https://bank.example@evil.example/login?x=1)",
                 "<p><span class=\"link\">bank (evil.example)</span></p>",
             ),
-            ("[x](javascript:alert(1))", "<p><span class=\"link\">x (javascript:alert(1))</span></p>"),
-            ("[x](ftp://h.example/f)", "<p><span class=\"link\">x (other scheme: h.example)</span></p>"),
+            (
+                "[x](javascript:alert(1))",
+                "<p><span class=\"link\">x (javascript:alert(1))</span></p>",
+            ),
+            (
+                "[x](ftp://h.example/f)",
+                "<p><span class=\"link\">x (other scheme: h.example)</span></p>",
+            ),
             ("[x](\"><img>)", "<p><span class=\"link\">x (&quot;&gt;&lt;img&gt;)</span></p>"),
-            ("<https://h.example/a\"b>", "<p><span class=\"link\">https://h.example/a&quot;b (h.example)</span></p>"),
+            (
+                "<https://h.example/a\"b>",
+                "<p><span class=\"link\">https://h.example/a&quot;b (h.example)</span></p>",
+            ),
             ("```\"><img src=x>\na\n```", "<pre><code>a\n</code></pre>"),
             ("a\u{202e}b\u{200b}c\u{0007}d\u{e0041}e", "<p>abcde</p>"),
             ("👩\u{200d}🚀", "<p>👩\u{200d}🚀</p>"),
@@ -245,8 +255,28 @@ mod tests {
     }
 
     const TAGS: [&str; 22] = [
-        "p", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "ul", "ol", "li", "table", "thead",
-        "tbody", "tr", "th", "td", "em", "strong", "del", "span", "br",
+        "p",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "blockquote",
+        "pre",
+        "code",
+        "ul",
+        "ol",
+        "li",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "em",
+        "strong",
+        "del",
+        "span",
+        "br",
     ];
 
     /// Every `<` opens an allowed tag without foreign attributes, and every tag is closed in its order.

@@ -44,7 +44,7 @@ pub(super) async fn handle(
         "mesh.airtime" => to_json(&mesh.airtime().await.map_err(gone)?),
         "mesh.assistant-status" => {
             let answering = mesh.answering().await.map_err(gone)?;
-            let legs = call.services.assistant.legs().await;
+            let legs = call.services.legs.of(&*call.services.assistant).await;
             match (to_json(&answering)?, to_json(&legs)?) {
                 (Value::Object(mut all), Value::Object(more)) => {
                     all.extend(more);
@@ -112,7 +112,10 @@ pub(super) fn nodes_result() -> Value {
 pub(super) fn airtime_result() -> Value {
     object(&[
         ("used_ms", count("sent in the rolling hour: the higher of ledger and radio")),
-        ("limit_ms", or_null(count("what the law allows in an hour; null while the region is unset"))),
+        (
+            "limit_ms",
+            or_null(count("what the law allows in an hour; null while the region is unset")),
+        ),
         ("share_ms", or_null(count("what own replies may use of it"))),
         ("channel_utilization", or_null(number("percent"))),
         ("air_util_tx", or_null(number("the radio's own figure for the last hour, percent"))),
@@ -175,7 +178,14 @@ fn assurance() -> Value {
 
 fn delivery() -> Value {
     let state = one_of(&[
-        "queued", "sent", "relayed", "delivered", "not_confirmed", "waiting", "failed", "cancelled",
+        "queued",
+        "sent",
+        "relayed",
+        "delivered",
+        "not_confirmed",
+        "waiting",
+        "failed",
+        "cancelled",
     ]);
     object(&[("state", state), ("reason?", text("of waiting and failed: why"))])
 }

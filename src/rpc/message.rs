@@ -35,10 +35,9 @@ pub struct Unreadable {
 }
 
 /// Reads a body.
-pub fn read(body: &[u8]) -> Result<Request, Unreadable> {
-    let unreadable = |id: &Value, code, message: &str| Unreadable {
-        id: id.clone(),
-        error: RpcError::new(code, message),
+pub fn read(body: &[u8]) -> Result<Request, Box<Unreadable>> {
+    let unreadable = |id: &Value, code, message: &str| {
+        Box::new(Unreadable { id: id.clone(), error: RpcError::new(code, message) })
     };
     let null = Value::Null;
     let value: Value = serde_json::from_slice(body)
@@ -72,7 +71,7 @@ pub fn read(body: &[u8]) -> Result<Request, Unreadable> {
         Some(Value::Object(params)) => params,
         Some(_) => {
             let error = RpcError::params("give parameters by name, as an object");
-            return Err(Unreadable { id: echoed, error });
+            return Err(Box::new(Unreadable { id: echoed, error }));
         }
     };
     Ok(Request { id, method, params })
@@ -126,7 +125,11 @@ mod tests {
         for (body, code, id) in [
             ("", ErrorCode::ParseError, json!(null)),
             ("{", ErrorCode::ParseError, json!(null)),
-            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"} x", ErrorCode::ParseError, json!(null)),
+            (
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"} x",
+                ErrorCode::ParseError,
+                json!(null),
+            ),
             (&deep, ErrorCode::ParseError, json!(null)),
             ("[]", ErrorCode::InvalidRequest, json!(null)),
             (r#"[{"jsonrpc":"2.0","id":1,"method":"m"}]"#, ErrorCode::InvalidRequest, json!(null)),
@@ -141,8 +144,16 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#, ErrorCode::InvalidRequest, json!(null)),
             (&long_id, ErrorCode::InvalidRequest, json!(null)),
             (&long_name, ErrorCode::InvalidRequest, json!(1)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"m","params":[]}"#, ErrorCode::InvalidParams, json!(7)),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"m","params":null}"#, ErrorCode::InvalidParams, json!(7)),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"m","params":[]}"#,
+                ErrorCode::InvalidParams,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"m","params":null}"#,
+                ErrorCode::InvalidParams,
+                json!(7),
+            ),
         ] {
             let refused = read(body.as_bytes()).unwrap_err();
             let start: String = body.chars().take(60).collect();

@@ -11,9 +11,9 @@ pub mod schema;
 
 mod assistant_chat;
 mod assistant_schema;
-mod assistant_stub;
 pub mod auth;
 mod auth_methods;
+pub mod desk;
 mod dispatcher;
 pub mod error;
 pub mod http;
@@ -34,14 +34,16 @@ use crate::config::Config;
 use crate::mesh::view::MeshHandle;
 use crate::secrets::Secrets;
 use crate::web::hosts::Hosts;
-pub use assistant_stub::Assistant;
 use auth::{Auth, AuthError};
+use desk::{Desk, LegsMemory};
 use turns::Turns;
 
 /// What the pages and RPC are served from.
 pub struct Services {
     /// The one assistant.
-    pub assistant: Arc<Assistant>,
+    pub assistant: Arc<dyn Desk>,
+    /// What is known of its legs.
+    pub legs: LegsMemory,
     /// The mesh side.
     pub mesh: MeshHandle,
     /// Logins.
@@ -63,7 +65,7 @@ impl Services {
     pub fn new(
         config: &Config,
         listening: SocketAddr,
-        assistant: Arc<Assistant>,
+        assistant: Arc<dyn Desk>,
         mesh: MeshHandle,
         secrets: Secrets,
         tracker: TaskTracker,
@@ -71,6 +73,7 @@ impl Services {
         let clock = Clock::start();
         Ok(Services {
             assistant,
+            legs: LegsMemory::default(),
             mesh,
             auth: Arc::new(Auth::open(&config.data_dir, secrets, clock)?),
             turns: Turns::new(tracker),

@@ -20,8 +20,7 @@ pub(super) async fn handle(
         "system.disk-status" => disk_status(call).await,
         "system.info" => {
             let services = call.services;
-            let up_ms =
-                services.clock.now().mono_ms.saturating_sub(services.started.mono_ms);
+            let up_ms = services.clock.now().mono_ms.saturating_sub(services.started.mono_ms);
             Ok(json!({
                 "version": env!("CARGO_PKG_VERSION"),
                 "uptime_s": up_ms / 1000,

@@ -181,9 +181,8 @@ mod tests {
         let turns = Turns::default();
         let first = hang(&turns, "a", "1").unwrap();
         assert_eq!(hang(&turns, "a", "2").unwrap_err(), NotBegun::Running(turn("1")));
-        let joined = turns
-            .begin(&session("a"), turn("1"), "q", |_| async { reply("never run") })
-            .unwrap();
+        let joined =
+            turns.begin(&session("a"), turn("1"), "q", |_| async { reply("never run") }).unwrap();
         let other = turns.begin(&session("a"), turn("1"), "r", |_| async { reply("never run") });
         assert_eq!(other.unwrap_err(), NotBegun::Running(turn("1")), "another question");
         assert!(!turns.stop(&session("a"), &turn("2")));
@@ -226,9 +225,8 @@ mod tests {
     #[tokio::test]
     async fn a_turn_that_panics_frees_its_place() {
         let turns = Turns::default();
-        let running = turns
-            .begin(&session("a"), turn("1"), "q", |_| async { panic!("on purpose") })
-            .unwrap();
+        let running =
+            turns.begin(&session("a"), turn("1"), "q", |_| async { panic!("on purpose") }).unwrap();
         assert!(running.ended().await.is_none());
         assert!(turns.of(&session("a")).is_none());
     }

@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,7 @@ pub async fn accept(listener: TcpListener, router: Router, cancel: CancellationT
         };
         match accepted {
             (place, Ok((stream, peer))) => {
+                let _ = stream.set_nodelay(true);
                 let (router, cancel, cut) = (router.clone(), cancel.clone(), cut.clone());
                 connections.spawn(async move {
                     tokio::select! {
@@ -82,8 +83,10 @@ pub async fn accept(listener: TcpListener, router: Router, cancel: CancellationT
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, cancel: CancellationToken) {
-    let _ = stream.set_nodelay(true);
+async fn serve<S>(stream: S, peer: SocketAddr, router: Router, cancel: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
@@ -125,9 +128,8 @@ impl<S> Patient<S> {
             self.patience = None;
             return done;
         }
-        let patience = self
-            .patience
-            .get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + WRITE_TIME)));
+        let patience =
+            self.patience.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + WRITE_TIME)));
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -188,5 +190,48 @@ mod tests {
         let error = near.write_all(b"more than four").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(far);
+    }
+
+    /// Serves one end of a pipe, and gives the other with the task.
+    fn serving(
+        cancel: &CancellationToken,
+    ) -> (tokio::io::DuplexStream, tokio::task::JoinHandle<()>) {
+        let (near, far) = tokio::io::duplex(1024);
+        let router = Router::new().route("/", axum::routing::get(async || "here"));
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        (far, tokio::spawn(serve(near, peer, router, cancel.clone())))
+    }
+
+    async fn answer(stream: &mut tokio::io::DuplexStream) -> String {
+        let mut bytes = vec![0; 1024];
+        let count = stream.read(&mut bytes).await.unwrap();
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_header_that_does_not_come_and_an_idle_connection_are_given_up() {
+        for sent in ["", "GET / HTTP/1.1\r\nHost: x\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
+            let (mut far, served) = serving(&CancellationToken::new());
+            far.write_all(sent.as_bytes()).await.unwrap();
+            let began = Instant::now();
+            if sent.ends_with("\r\n\r\n") {
+                assert!(answer(&mut far).await.ends_with("here"));
+            }
+            // The client stays and says no more; virtual time passes by itself.
+            served.await.unwrap();
+            assert_eq!(began.elapsed().as_secs(), HEADER_TIME.as_secs(), "{sent:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_ends_idle_connections_at_once() {
+        let cancel = CancellationToken::new();
+        let (mut far, served) = serving(&cancel);
+        far.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        assert!(answer(&mut far).await.ends_with("here"));
+        let began = Instant::now();
+        cancel.cancel();
+        served.await.unwrap();
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }

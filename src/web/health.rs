@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::rpc::Services;
 
@@ -14,7 +15,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The body.
 pub async fn body(services: &Services) -> Value {
-    let mesh = tokio::time::timeout(PATIENCE, services.mesh.status()).await;
+    let (mesh, legs) = tokio::join!(
+        timeout(PATIENCE, services.mesh.status()),
+        timeout(PATIENCE, services.legs.of(&*services.assistant)),
+    );
+    let backend = legs.map_or(
+        Value::Null,
+        |legs| json!({ "ollama": legs.ollama_detected, "claude": legs.claude_available }),
+    );
     let (link, queue) = match mesh {
         Ok(Ok(status)) => (
             json!({ "connected": status.connected, "sending_paused": status.airtime.paused.is_some() }),
@@ -27,5 +35,5 @@ pub async fn body(services: &Services) -> Value {
         ),
         Ok(Err(_)) | Err(_) => (Value::Null, Value::Null),
     };
-    json!({ "status": "serving", "link": link, "backend": Value::Null, "queue": queue })
+    json!({ "status": "serving", "link": link, "backend": backend, "queue": queue })
 }

@@ -99,10 +99,24 @@ mod tests {
             assert!(passes(&loopback, "/", &[right]), "{right}");
         }
         for wrong in [
-            "", "localhost", "localhost:80", "localhost:73730", "localhost.:7373", "127.0.0.1",
-            "127.0.0.2:7373", "127.1:7373", "2130706433:7373", "0.0.0.0:7373", "[::]:7373",
-            "[::ffff:127.0.0.1]:7373", "::1:7373", "evil.example:7373", "localhost:7373.evil.example",
-            "evil@localhost:7373", "localhost:7373/", "node.local",
+            "",
+            "localhost",
+            "localhost:80",
+            "localhost:73730",
+            "localhost.:7373",
+            "127.0.0.1",
+            "127.0.0.2:7373",
+            "127.1:7373",
+            "2130706433:7373",
+            "0.0.0.0:7373",
+            "[::]:7373",
+            "[::ffff:127.0.0.1]:7373",
+            "::1:7373",
+            "evil.example:7373",
+            "localhost:7373.evil.example",
+            "evil@localhost:7373",
+            "localhost:7373/",
+            "node.local",
         ] {
             assert!(!passes(&loopback, "/", &[wrong]), "{wrong}");
         }

@@ -47,8 +47,7 @@ pub fn hash(password: &Secret) -> Result<Secret, PasswordError> {
     check_length(password.expose())?;
     let mut salt = [0; SALT_BYTES];
     getrandom::fill(&mut salt).map_err(|e| failed(e.to_string()))?;
-    let params =
-        Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|e| failed(e.to_string()))?;
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|e| failed(e.to_string()))?;
     let hash: PasswordHash = Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_with_salt(password.expose().as_bytes(), &salt)
         .map_err(|e| failed(e.to_string()))?;

@@ -272,9 +272,8 @@ mod tests {
     #[test]
     fn the_file_is_bounded_and_holds_no_token() {
         let mut sessions = Sessions::default();
-        let tokens: Vec<Token> = (0..200)
-            .map(|n| opened(&mut sessions, &[], &format!("s{n}"), NOW + n).0)
-            .collect();
+        let tokens: Vec<Token> =
+            (0..200).map(|n| opened(&mut sessions, &[], &format!("s{n}"), NOW + n).0).collect();
         assert_eq!((sessions.live.len(), sessions.ended.len()), (MAX_SESSIONS, MAX_ENDED));
         assert!(sessions.find(&tokens[199], "p", NOW + 200).is_some());
         assert!(sessions.find(&tokens[0], "p", NOW + 200).is_none());

@@ -152,5 +152,7 @@ fn debug_forms_hold_no_secret() {
     let auth = open(folder.path());
     let link = auth.one_time_link_token();
     let shown = format!("{auth:?}");
-    assert!(!shown.contains(auth.setup_token().unwrap().expose()) && !shown.contains(link.expose()));
+    assert!(
+        !shown.contains(auth.setup_token().unwrap().expose()) && !shown.contains(link.expose())
+    );
 }

@@ -128,9 +128,16 @@ mod tests {
     fn the_wait_starts_after_the_free_tries_and_grows_to_its_cap() {
         let mut throttle = Throttle::default();
         let who = Who::Known(SessionId("s".to_owned()));
-        for (failures, wait) in
-            [(1, 0), (2, 0), (3, 1000), (4, 2000), (5, 4000), (8, 32_000), (9, 60_000), (40, 60_000)]
-        {
+        for (failures, wait) in [
+            (1, 0),
+            (2, 0),
+            (3, 1000),
+            (4, 2000),
+            (5, 4000),
+            (8, 32_000),
+            (9, 60_000),
+            (40, 60_000),
+        ] {
             while throttle.each.get(&who).map_or(0, |f| f.count) < failures {
                 throttle.failed(&who, 5000);
             }

@@ -92,7 +92,10 @@ mod tests {
     fn hash_and_csrf_token_differ_from_each_other_and_from_the_token() {
         let token = Token::parse(&"A".repeat(43)).unwrap();
         // The SHA-256 of 32 zero bytes, as any other program computes it.
-        assert_eq!(token.hash(), "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925");
+        assert_eq!(
+            token.hash(),
+            "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925"
+        );
         let csrf = token.csrf();
         assert_eq!(csrf.len(), 43);
         assert_ne!(BASE64.decode(&csrf).map(|bytes| hex(&bytes)).unwrap(), token.hash());
