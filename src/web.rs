@@ -41,10 +41,14 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
         .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
     for asset in node_files {
-        router = router.route(&format!("/{}", asset.name), file(asset, Kind::NodeFile));
+        if asset.name == "icon.svg" {
+            // Asked for unbidden by browsers on pages that name no icon.
+            router = router.route("/favicon.ico", file(&asset, Kind::NodeFile));
+        }
+        router = router.route(&format!("/{}", asset.name), file(&asset, Kind::NodeFile));
     }
     for asset in aiui_files {
-        router = router.route(&format!("/aiui/{}", asset.name), file(asset, Kind::FrameFile));
+        router = router.route(&format!("/aiui/{}", asset.name), file(&asset, Kind::FrameFile));
     }
     router
         .fallback(async || StatusCode::NOT_FOUND)
@@ -108,10 +112,10 @@ async fn healthz(State(services): State<Arc<Services>>) -> Response {
 }
 
 /// A folder's page, which has an address of its own, and its other files.
-fn split(assets: Vec<Asset>) -> (Option<Arc<Asset>>, Vec<Asset>) {
+fn split(assets: Vec<Asset>) -> (Option<Arc<Asset>>, Vec<Arc<Asset>>) {
     let (pages, files): (Vec<_>, Vec<_>) =
-        assets.into_iter().partition(|asset| asset.name == "index.html");
-    (pages.into_iter().next().map(Arc::new), files)
+        assets.into_iter().map(Arc::new).partition(|asset| asset.name == "index.html");
+    (pages.into_iter().next(), files)
 }
 
 fn page(index: &Option<Arc<Asset>>, kind: Kind) -> MethodRouter {
@@ -119,8 +123,8 @@ fn page(index: &Option<Arc<Asset>>, kind: Kind) -> MethodRouter {
     get(async move || of_kind(body(index.as_deref()), kind))
 }
 
-fn file(asset: Asset, kind: Kind) -> MethodRouter {
-    let asset = Arc::new(asset);
+fn file(asset: &Arc<Asset>, kind: Kind) -> MethodRouter {
+    let asset = Arc::clone(asset);
     get(async move |headers: HeaderMap| {
         let known = headers
             .get_all(header::IF_NONE_MATCH)

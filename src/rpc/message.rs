@@ -162,6 +162,25 @@ mod tests {
         assert_eq!(read(b"\"\xff\"").unwrap_err().error.code, ErrorCode::ParseError);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_comes_is_read_or_refused(
+            body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+            text in "[\\[\\]{}\",:0-9a-z ]{0,80}",
+        ) {
+            for body in [&body[..], text.as_bytes()] {
+                if let Ok(request) = read(body) {
+                    let again = json!({
+                        "jsonrpc": "2.0", "id": request.id.clone().unwrap_or_default(),
+                        "method": request.method.clone(), "params": request.params.clone(),
+                    });
+                    let second = read(again.to_string().as_bytes()).unwrap();
+                    assert_eq!((second.method, second.params), (request.method, request.params));
+                }
+            }
+        }
+    }
+
     #[test]
     fn unknown_parameters_are_refused_and_the_reason_is_bounded() {
         let mut given = Map::new();

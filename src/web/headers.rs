@@ -27,7 +27,7 @@ const NODE_CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self';
 const CHAT_CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 const DATA_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
-const PERMISSIONS: &str = "camera=(), microphone=(), geolocation=(), usb=(), serial=(), bluetooth=(), \
+const PERMISSIONS: &str = "camera=(), microphone=(), geolocation=(), usb=(), serial=(), \
     payment=(), display-capture=()";
 
 /// Sets them. `host` is the request's, already checked: the frame's policy names it, for a sandboxed
