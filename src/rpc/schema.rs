@@ -125,6 +125,7 @@ mod tests {
 
     /// `TOMBOLO_BLESS=1` writes the file anew.
     #[test]
+    #[allow(clippy::disallowed_methods)] // a file of the sources, not of the data folder
     fn the_committed_contract_is_the_one_that_is_served() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rpc.schema.json");
         if std::env::var_os("TOMBOLO_BLESS").is_some() {

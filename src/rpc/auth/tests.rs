@@ -137,6 +137,7 @@ async fn a_link_logs_in_once_and_soon() {
 }
 
 #[tokio::test]
+#[allow(clippy::disallowed_methods)] // breaks it on purpose
 async fn a_broken_file_of_sessions_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
     store_password(folder.path(), PASSWORD);
