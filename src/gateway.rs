@@ -1,1 +1,218 @@
-//! (being written)
+//! Builds the parts, joins them by bounded channels, supervises and shuts down.
+//!
+//! The only file that knows all parts. Decides nothing that a part could decide.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use crate::assistant::Assistant;
+use crate::clock::Clock;
+use crate::config::{self, Config, PortSpec};
+use crate::mesh::{self, MeshHandle, MeshParts};
+use crate::radio::{link, transport::Connector};
+use crate::rpc::Services;
+use crate::secrets::{Secret, Secrets};
+use crate::sim::{Sim, SimConfig};
+use crate::{store, web};
+
+/// How long parts may take to finish what they began, once told to stop.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A running daemon.
+pub struct Gateway {
+    /// Where the node page is.
+    pub address: SocketAddr,
+    /// The mesh side.
+    pub mesh: MeshHandle,
+    /// The one-time token for `auth.setup`, while no password is set.
+    pub setup_token: Option<Secret>,
+    /// The simulated mesh, where the port is `sim`.
+    pub sim: Option<Sim>,
+    services: Arc<Services>,
+    assistant: Arc<Assistant>,
+    config: Config,
+    cancel: CancellationToken,
+    tracker: TaskTracker,
+    // Held for the life of the process: two daemons on one data folder would send everything twice.
+    _lock: File,
+}
+
+impl Gateway {
+    /// Checks everything that can be checked, then opens: secrets, the data folder, the port of the
+    /// pages, at last the radio.
+    pub async fn start(config: Config) -> Result<Gateway> {
+        let sim = (config.radio.port == PortSpec::Sim).then(|| Sim::start(SimConfig::default()));
+        Gateway::start_with(config, sim).await
+    }
+
+    /// The same with a simulated mesh of the caller's own.
+    pub async fn start_with(config: Config, sim: Option<Sim>) -> Result<Gateway> {
+        store::private_dir(&config.data_dir)?;
+        let lock = lock(&config.data_dir)?;
+        let secrets = Secrets::open(&config.data_dir)?;
+
+        let clock = Clock::start();
+        let cancel = CancellationToken::new();
+        let tracker = TaskTracker::new();
+
+        let assistant =
+            Arc::new(Assistant::new(&config.assistant, secrets.clone(), &config.data_dir)?);
+
+        let listener = TcpListener::bind(config.http.listen)
+            .await
+            .with_context(|| format!("listening on {} (key http.listen)", config.http.listen))?;
+        let address = listener.local_addr()?;
+
+        let connector = match (&config.radio.port, &sim) {
+            (_, Some(sim)) => {
+                let sim = sim.clone();
+                Connector::from_fn("the simulated radio", move || sim.connect())
+            }
+            (PortSpec::Auto, _) => Connector::auto(),
+            (PortSpec::Serial(path), _) => Connector::serial(path.clone()),
+            (PortSpec::Tcp(host), _) => Connector::tcp(host.clone()),
+            (PortSpec::Sim, None) => bail!("the simulated radio was not started"),
+        };
+        let link = link::spawn(connector, clock, cancel.clone(), &tracker);
+
+        let mesh = mesh::spawn(MeshParts {
+            mesh: config.mesh.clone(),
+            airtime: config.airtime.clone(),
+            data_dir: config.data_dir.clone(),
+            answerer: assistant.clone(),
+            radio: Arc::new(link.handle),
+            events: link.events,
+            clock,
+            cancel: cancel.clone(),
+            tracker: tracker.clone(),
+        })?;
+
+        let services = Arc::new(Services::new(
+            &config,
+            address,
+            assistant.clone(),
+            mesh.clone(),
+            secrets,
+            tracker.clone(),
+        )?);
+        let setup_token = services.auth.setup_token();
+        tracker.spawn(web::serve(listener, services.clone(), cancel.clone()));
+
+        Ok(Gateway {
+            address,
+            mesh,
+            setup_token,
+            sim,
+            services,
+            assistant,
+            config,
+            cancel,
+            tracker,
+            _lock: lock,
+        })
+    }
+
+    /// A path with a token that logs a browser in once, for whoever can read this terminal.
+    pub fn login_link(&self) -> String {
+        let token = self.services.auth.one_time_link_token();
+        format!("http://{}/?login={}", self.address, token.expose())
+    }
+
+    /// The daemon is going down.
+    pub fn cancelled(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Takes what may change while running from a configuration that was read again. What needs a
+    /// restart is said and left as it is.
+    pub async fn reconfigure(&mut self, new: Config) {
+        for (key, same) in [
+            ("data_dir", new.data_dir == self.config.data_dir),
+            ("radio", new.radio == self.config.radio),
+            ("http", new.http == self.config.http),
+        ] {
+            if !same {
+                warn!(key, "a change of this key takes effect at the next start");
+            }
+        }
+        if self.mesh.reconfigure(new.mesh.clone(), new.airtime.clone()).await.is_err() {
+            return;
+        }
+        self.assistant.reconfigure(&new.assistant);
+        self.config.mesh = new.mesh;
+        self.config.airtime = new.airtime;
+        self.config.assistant = new.assistant;
+        info!("the configuration was read again");
+    }
+
+    /// Runs until a signal, re-reading the configuration at SIGHUP. An error is the end of a part that
+    /// should not have ended.
+    pub async fn run_until_signal(mut self, path: Option<PathBuf>) -> Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        let mut watchdog = tokio::time::interval(Duration::from_secs(10));
+        let queries = self.mesh.queries.clone();
+        let outcome = loop {
+            tokio::select! {
+                _ = terminate.recv() => break Ok(()),
+                _ = interrupt.recv() => break Ok(()),
+                () = queries.closed() => break Err(anyhow::anyhow!("the mesh side ended by itself")),
+                _ = watchdog.tick() => {
+                    // Only a daemon whose mesh side still answers is alive.
+                    if self.mesh.status().await.is_ok() {
+                        let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+                    }
+                }
+                _ = hangup.recv() => match path.as_deref().map(config::load) {
+                    Some(Ok(new)) => self.reconfigure(new).await,
+                    Some(Err(fault)) => error!("the old settings stay: {fault}"),
+                    None => {}
+                },
+            }
+        };
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+        self.stop().await;
+        outcome
+    }
+
+    /// Stops every part and waits, within [`DRAIN`], until each has finished what it began.
+    pub async fn stop(self) {
+        self.cancel.cancel();
+        self.tracker.close();
+        if tokio::time::timeout(DRAIN, self.tracker.wait()).await.is_err() {
+            warn!(parts = self.tracker.len(), "some parts did not stop in time");
+        }
+    }
+}
+
+fn lock(data_dir: &Path) -> Result<File> {
+    let path = data_dir.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("opening {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => bail!(
+            "another tombolo is running on {}: stop it, or give this one a data_dir of its own",
+            data_dir.display()
+        ),
+        Err(std::fs::TryLockError::Error(e)) => {
+            Err(e).with_context(|| format!("locking {}", path.display()))
+        }
+    }
+}

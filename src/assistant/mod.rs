@@ -3,7 +3,9 @@
 //! Owns the way from a question to its answer. Knows no radio, no HTTP session and no constant of the
 //! air; it is given a [`CallerScope`] and a text, and gives a text back.
 
+pub mod backends;
 pub mod caller;
+pub mod tools;
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;

@@ -1,0 +1,4 @@
+//! Helpers of the whole-program tests.
+
+pub mod ollama;
+pub mod world;
