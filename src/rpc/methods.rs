@@ -44,7 +44,7 @@ const OPERATOR: Access = Access::Session(&[Role::Operator]);
 const LOGIN_ERRORS: &[ErrorCode] = &[ErrorCode::LoginFailed, ErrorCode::Throttled];
 const SETUP_ERRORS: &[ErrorCode] =
     &[ErrorCode::LoginFailed, ErrorCode::Throttled, ErrorCode::SetUpAlready];
-const MESH_ERRORS: &[ErrorCode] = &[ErrorCode::Unavailable];
+const MAY_BE_AWAY: &[ErrorCode] = &[ErrorCode::Unavailable];
 
 /// Every method there is.
 pub static METHODS: &[Method] = &[
@@ -137,7 +137,7 @@ pub static METHODS: &[Method] = &[
         csrf: true,
         params: auth_methods::none,
         result: mesh::assistant_status_result,
-        errors: MESH_ERRORS,
+        errors: MAY_BE_AWAY,
     },
     Method {
         name: "mesh.status",
@@ -146,7 +146,7 @@ pub static METHODS: &[Method] = &[
         csrf: true,
         params: auth_methods::none,
         result: mesh::status_result,
-        errors: MESH_ERRORS,
+        errors: MAY_BE_AWAY,
     },
     Method {
         name: "mesh.nodes",
@@ -155,7 +155,7 @@ pub static METHODS: &[Method] = &[
         csrf: true,
         params: auth_methods::none,
         result: mesh::nodes_result,
-        errors: MESH_ERRORS,
+        errors: MAY_BE_AWAY,
     },
     Method {
         name: "mesh.messages",
@@ -164,7 +164,7 @@ pub static METHODS: &[Method] = &[
         csrf: true,
         params: mesh::messages_params,
         result: mesh::messages_result,
-        errors: MESH_ERRORS,
+        errors: MAY_BE_AWAY,
     },
     Method {
         name: "mesh.airtime",
@@ -173,7 +173,7 @@ pub static METHODS: &[Method] = &[
         csrf: true,
         params: auth_methods::none,
         result: mesh::airtime_result,
-        errors: MESH_ERRORS,
+        errors: MAY_BE_AWAY,
     },
     Method {
         name: "system.disk-status",
@@ -182,7 +182,7 @@ pub static METHODS: &[Method] = &[
         csrf: true,
         params: auth_methods::none,
         result: system::disk_result,
-        errors: &[],
+        errors: MAY_BE_AWAY,
     },
     Method {
         name: "system.info",

@@ -5,9 +5,10 @@
 use serde_json::{Map, Value, json};
 
 use super::dispatcher::{Call, no_such_method};
-use super::error::RpcError;
+use super::error::{ErrorCode, RpcError};
 use super::message::{self, NoParams};
-use super::schema::{count, object, text};
+use super::schema::{count, list, object, text};
+use crate::tools::system::Disks;
 
 /// Runs a `system.*` method.
 pub(super) async fn handle(
@@ -31,8 +32,15 @@ pub(super) async fn handle(
     }
 }
 
-async fn disk_status(_call: &Call<'_>) -> Result<Value, RpcError> {
-    Ok(json!({}))
+async fn disk_status(call: &Call<'_>) -> Result<Value, RpcError> {
+    let disks = Disks::of_node(&call.services.data_dir);
+    // A file system on the network may let its caller wait.
+    let status = tokio::task::spawn_blocking(move || disks.status()).await;
+    match status {
+        Ok(Ok(status)) => Ok(json!(status)),
+        Ok(Err(reason)) => Err(RpcError::new(ErrorCode::Unavailable, reason)),
+        Err(_) => Err(RpcError::new(ErrorCode::Internal, "the disks could not be read")),
+    }
 }
 
 pub(super) fn info_result() -> Value {
@@ -44,5 +52,11 @@ pub(super) fn info_result() -> Value {
 }
 
 pub(super) fn disk_result() -> Value {
-    object(&[])
+    let disk = object(&[
+        ("path", text("a folder on it")),
+        ("total", count("bytes")),
+        ("available", count("bytes that a program without privileges may still write")),
+        ("used_percent", json!({ "type": "integer", "minimum": 0, "maximum": 100 })),
+    ]);
+    object(&[("disks", list(disk))])
 }
