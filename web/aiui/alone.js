@@ -18,7 +18,10 @@ import { element } from './element.js';
  * @returns {Promise<{ transport: Transport, leave: HTMLButtonElement }>}
  */
 export async function alone(place, chat) {
-  document.head.append(element('link', { rel: 'stylesheet', href: '/aiui/entry.css' }));
+  document.head.append(
+    element('link', { rel: 'icon', type: 'image/svg+xml', href: '/icon.svg' }),
+    element('link', { rel: 'stylesheet', href: '/aiui/entry.css' }),
+  );
   const client = new RpcClient();
   chat.hidden = true;
   await enter(client, place);

@@ -7,6 +7,7 @@
 /** @import { Answer, LegReason, ToolRecord } from '../rpc.d.ts' */
 import { answerNodes } from './answer.js';
 import { element } from './element.js';
+import { legName } from './legs.js';
 import { visibleName, visibleText } from './untrusted.js';
 
 /** Glyph and word of each outcome. */
@@ -18,20 +19,6 @@ const OUTCOMES = new Map([
   ['bad_arguments', ['✕', 'wrong arguments']],
   ['needs_confirmation', ['…', 'waits for your approval']],
 ]);
-const LEGS = new Map([
-  ['ollama', 'Ollama'],
-  ['claude', 'Claude'],
-  ['openai', 'the OpenAI-compatible server'],
-  ['offline', 'the offline assistant'],
-]);
-
-/**
- * @param {string} leg
- * @returns {string}
- */
-export function legName(leg) {
-  return LEGS.get(leg) ?? visibleName(leg);
-}
 
 /**
  * The records that have the form of one.

@@ -162,9 +162,9 @@ export function mark() {
   svg.setAttribute('class', 'mark');
   svg.setAttribute('aria-hidden', 'true');
   for (const [kind, d] of [
-    ['mark-sand', 'M9 10.2c3.6-1.6 10.4-1.6 14 0v1.6c-3.6-1.2-10.4-1.2-14 0z'],
-    ['mark-land', 'M1 11c0-4.2 3-7.4 6.4-7.4S13 6.6 12.4 10.4 9 17 5.8 16.4 1 14 1 11z'],
-    ['mark-land', 'M20.4 11.6c0-3 2-5.2 4.8-5.2S31 8.8 31 11.6s-2.2 4.8-5.2 4.8-5.4-1.9-5.4-4.8z'],
+    ['mark-sand', 'M10 5.5C14 9.4 18.5 9.8 24 7.4v7.4C18.5 12.4 14 12.8 10 16.5z'],
+    ['mark-land', 'M1 11.2C1 6.4 4.4 3 8.2 3S14 6.2 13.4 10.6 9.6 18 6.4 17.4 1 14.8 1 11.2z'],
+    ['mark-land', 'M20.6 11.2c0-2.9 1.9-5 4.9-5S31 8.3 31 11.2s-2.3 4.9-5.3 4.9-5.1-2-5.1-4.9z'],
   ]) {
     const path = document.createElementNS(SVG, 'path');
     path.setAttribute('class', String(kind));

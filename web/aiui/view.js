@@ -6,7 +6,8 @@
 
 /** @import { Answer, HistoryEntry, Transport } from '../rpc.d.ts' */
 import { byId } from './element.js';
-import { answerEntry, errorEntry, legName, questionEntry } from './entry.js';
+import { answerEntry, errorEntry, questionEntry } from './entry.js';
+import { legName } from './legs.js';
 
 /** Below this distance from the end, in pixels, the log follows what is new. */
 const FOLLOW_PX = 80;

@@ -79,7 +79,7 @@ function channelBar(use) {
   if (use === null) {
     return element('p', { class: 'fine' }, 'The radio does not say how busy the channel is.');
   }
-  const word = use >= TOO_BUSY ? 'too busy, nothing is sent' : use >= BUSY ? 'busy, slower' : 'free enough';
+  const word = use >= TOO_BUSY ? 'too busy: nothing is sent' : use >= BUSY ? 'busy: slower' : 'room to send';
   const bar = meter('Channel use in the last minute', `${percent(use)}, ${word}`, use, 100, use >= TOO_BUSY ? 'full' : use >= BUSY ? 'near' : '');
   bar.classList.add('thin');
   bar.append(fill(Math.min(use / 100, 1), use > 0 ? 2 : 0), tick(BUSY / 100, ''), tick(TOO_BUSY / 100, ''));

@@ -8,7 +8,7 @@
 /** @import { AssistantStatus, Leg } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
-import { legName } from '../aiui/entry.js';
+import { legName } from '../aiui/legs.js';
 import { badge, facts, panel } from './panel.js';
 
 /** @type {Map<string, 'good' | 'wait' | 'bad'>} */

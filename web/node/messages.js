@@ -28,7 +28,17 @@ export function messagesPanel() {
   const box = element(
     'div', { class: 'scroll-box', tabindex: 0, role: 'region', 'aria-label': 'Messages, the newest last' }, list,
   );
-  let first = true;
+  // The newest stays in sight, unless the operator has scrolled back; kept here, for a box out of the page forgets it.
+  let atEnd = true;
+  let top = 0;
+  const settle = () => (box.scrollTop = atEnd ? box.scrollHeight : top);
+  box.addEventListener('scroll', () => {
+    if (box.clientHeight === 0) return;
+    top = box.scrollTop;
+    atEnd = box.scrollHeight - top - box.clientHeight < 60;
+  });
+  // On a narrow page the box has no height until the status is looked at.
+  new ResizeObserver(settle).observe(box);
   return panel(
     'messages',
     'Messages',
@@ -39,13 +49,9 @@ export function messagesPanel() {
         body.append(element('p', { class: 'quiet' }, 'Nothing was heard or sent yet.'));
         return;
       }
-      const atEnd = first || box.scrollHeight - box.scrollTop - box.clientHeight < 60;
       list.replaceChildren(...messages.map(row));
-      const before = box.scrollTop;
       body.append(box);
-      // The newest stays in sight, unless the operator has scrolled back.
-      box.scrollTop = atEnd ? box.scrollHeight : before;
-      first = box.clientHeight === 0;
+      settle();
     },
   );
 }

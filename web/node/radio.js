@@ -28,7 +28,7 @@ export function radioPanel() {
       },
     (radio, body, extra) => {
       extra.append(radio.connected ? badge('good', 'connected') : badge('bad', 'not connected'));
-      body.append(element('p', { class: radio.connected ? 'quiet' : 'lead' }, visibleText(radio.link, 200)));
+      body.append(element('p', { class: radio.connected ? 'small quiet' : 'lead' }, visibleText(radio.link, 200)));
       for (const warning of radio.warnings) body.append(callout('wait', visibleText(warning, 300)));
       body.append(
         facts([
