@@ -32,12 +32,13 @@ type File = (&'static str, &'static [u8]);
 
 const NODE: &[File] = files!("node":
     "index.html" "airtime.js" "assistant.js" "broker.js" "contacts.js" "disk.js" "feed.js"
-    "glance.js" "icon.svg" "main.js" "messages.js" "nodes.js" "panel.js" "radio.js" "units.js"
+    "glance.js" "icon.svg" "main.js" "messages.js" "node.css" "nodes.js" "panel.js" "panels.css"
+    "radio.js" "units.js"
 );
 const AIUI: &[File] = files!("aiui":
     "index.html" "aiui.css" "alone.js" "answer.js" "bridge.js" "conversation.js" "element.js"
-    "entry.css" "entry.js" "main.js" "palette.css" "rpc.js" "session.js" "untrusted.js"
-    "view.js"
+    "entry.css" "entry.js" "legs.js" "main.js" "palette.css" "rpc.js" "session.js"
+    "untrusted.js" "view.js"
 );
 
 /// The node page's, `index.html` among them.
