@@ -76,7 +76,7 @@ async fn every_method_is_refused_to_who_lacks_what_it_asks_for() {
     assert_eq!(answer.status, 200);
     let other = node.login(None).await;
     let unknown = format!("tombolo_session={}", "A".repeat(43));
-    let asked_before = (node.mesh_asked(), node.desk.asked());
+    let asked_before = (node.mesh_asked(), node.leg.asked());
 
     // What is wrong, the request that has it, and what a method that needs a session answers; a fourth
     // says what one that needs none answers, where that is a refusal too.
@@ -129,7 +129,7 @@ async fn every_method_is_refused_to_who_lacks_what_it_asks_for() {
             assert!(answer.header("set-cookie").is_none(), "{} with {what}", case.method);
         }
     }
-    assert_eq!((node.mesh_asked(), node.desk.asked()), asked_before, "something was run");
+    assert_eq!((node.mesh_asked(), node.leg.asked()), asked_before, "something was run");
     let answer = node.rpc("auth.whoami", json!({})).session(&session).send().await;
     assert_eq!(answer.status, 200, "the session was touched");
 

@@ -15,7 +15,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tombolo::assistant::Assurance;
+use tombolo::assistant::{Assistant, Assurance};
 use tombolo::config::Config;
 use tombolo::mesh::view::{
     AirtimeView, AnsweringView, ContactView, Delivery, MeshHandle, MeshQuery, MeshStatus,
@@ -26,7 +26,7 @@ use tombolo::rpc::Services;
 use tombolo::rpc::auth::password;
 use tombolo::secrets::{Secret, SecretName, Secrets};
 
-use crate::rpc_desk::ScriptedDesk;
+use crate::rpc_leg::{ScriptedLeg, assistant};
 
 /// The operator's, where one is stored.
 pub const PASSWORD: &str = "correct horse battery";
@@ -37,8 +37,8 @@ pub struct Node {
     pub address: SocketAddr,
     /// What it is served from.
     pub services: Arc<Services>,
-    /// The assistant behind it.
-    pub desk: Arc<ScriptedDesk>,
+    /// The assistant's only leg.
+    pub leg: ScriptedLeg,
     /// Questions that reached the mesh side.
     pub mesh_asked: Arc<AtomicUsize>,
     cancel: CancellationToken,
@@ -48,11 +48,12 @@ pub struct Node {
 impl Node {
     /// On this data folder, as it is.
     pub async fn start(data_dir: &Path) -> Node {
-        Node::with(data_dir, Arc::default()).await
+        let leg = ScriptedLeg::default();
+        Node { leg: leg.clone(), ..Node::with(data_dir, assistant(&leg, data_dir)).await }
     }
 
-    /// With an assistant of one's own, for instance that of the node before.
-    pub async fn with(data_dir: &Path, desk: Arc<ScriptedDesk>) -> Node {
+    /// With an assistant of one's own.
+    pub async fn with(data_dir: &Path, assistant: Assistant) -> Node {
         let (mesh, mesh_asked) = scripted_mesh();
         let config = Config { data_dir: data_dir.to_owned(), ..Config::default() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -61,7 +62,7 @@ impl Node {
         let services = Services::new(
             &config,
             address,
-            Arc::clone(&desk) as _,
+            Arc::new(assistant),
             mesh,
             secrets,
             TaskTracker::new(),
@@ -70,7 +71,7 @@ impl Node {
         let cancel = CancellationToken::new();
         let serving =
             tokio::spawn(tombolo::web::serve(listener, Arc::clone(&services), cancel.clone()));
-        Node { address, services, desk, mesh_asked, cancel, serving }
+        Node { address, services, leg: ScriptedLeg::default(), mesh_asked, cancel, serving }
     }
 
     /// Shuts down and waits for its end.

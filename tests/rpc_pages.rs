@@ -155,7 +155,7 @@ async fn health_says_states_and_counts_and_nothing_else() {
     let body = answer.json();
     assert_eq!(body["status"], "serving");
     assert_eq!(body["link"], json!({ "connected": true, "sending_paused": false }));
-    assert_eq!(body["backend"], json!({ "ollama": true, "claude": false }));
+    assert_eq!(body["backend"], json!({ "ollama": false, "claude": false }));
     assert_eq!(body["queue"]["turns_waiting"], 2);
     // Strings are words of ours: no name, no path, no text.
     fn texts(value: &serde_json::Value, all: &mut Vec<String>) {

@@ -91,7 +91,7 @@ async fn malformed_calls_get_the_right_status_and_error() {
     let invalid_utf8 =
         node.rpc("", json!({})).session(&session).body(b"{\"jsonrpc\":\"\xff\"}".to_vec());
     assert_eq!(invalid_utf8.send().await.error_name(), "parse_error");
-    assert_eq!((node.mesh_asked(), node.desk.asked()), (0, 0));
+    assert_eq!((node.mesh_asked(), node.leg.asked()), (0, 0));
     node.stop().await;
 }
 

@@ -5,7 +5,7 @@
 mod rpc_authorisation;
 mod rpc_chat;
 mod rpc_contract;
-mod rpc_desk;
+mod rpc_leg;
 mod rpc_node;
 mod rpc_pages;
 mod rpc_refusals;

@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 use tracing::warn;
 
 use super::Services;
-use super::assistant_schema::{MAX_TEXT_BYTES, MAX_TURN_ID_BYTES};
+use super::assistant_schema::{MAX_TEXT_CHARS, MAX_TURN_ID_BYTES};
 use super::auth::{Login, Role, Token};
-use super::desk::Said;
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
 use super::markdown;
 use super::message::{self, NoParams};
 use super::turns::NotBegun;
+use crate::assistant::history::StoredTurn;
 use crate::assistant::{
     CallerScope, CategorySet, ChatContext, ChatReply, PermissionCategory, TurnId,
 };
@@ -65,7 +65,7 @@ pub(super) async fn handle_assistant(
         }
         "assistant.list-tools" => {
             let NoParams {} = message::params(params)?;
-            Ok(json!({ "tools": services.assistant.list_tools(&operator_scope(&login)) }))
+            Ok(tools(services, &login))
         }
         _ => Err(no_such_method(method)),
     }
@@ -87,8 +87,8 @@ async fn chat(
     if text.trim().is_empty() {
         return Err(RpcError::params("`text` is empty"));
     }
-    if text.len() > MAX_TEXT_BYTES {
-        return Err(RpcError::params(format!("`text` may have at most {MAX_TEXT_BYTES} bytes")));
+    if text.chars().nth(MAX_TEXT_CHARS).is_some() {
+        return Err(RpcError::params(format!("`text` may have at most {MAX_TEXT_CHARS} characters")));
     }
     let turn_id = match turn_id {
         Some(turn_id) => turn_id_of(turn_id)?,
@@ -125,34 +125,51 @@ fn reply_json(turn_id: &TurnId, reply: &ChatReply) -> Value {
 }
 
 fn history(services: &Arc<Services>, login: &Login) -> Value {
-    let entries: Vec<Value> = services
-        .assistant
-        .history(&operator_scope(login))
-        .into_iter()
-        .map(|line| match line.said {
-            Said::Question(text) => json!({
-                "role": "user",
-                "turn_id": line.turn_id,
-                "at": line.at,
-                "text": text,
-            }),
-            Said::Answer { text, status, backend, tools } => json!({
-                "role": "assistant",
-                "turn_id": line.turn_id,
-                "at": line.at,
-                "text": text,
-                "html": markdown::to_html(&text),
-                "status": status,
-                "backend": backend,
-                "tools": tools,
-            }),
-        })
-        .collect();
+    let turns = services.assistant.history(&operator_scope(login));
+    let entries: Vec<Value> = turns.into_iter().flat_map(entries_of).collect();
     let running = services
         .turns
         .of(&login.session_id)
         .map(|turn| json!({ "turn_id": turn.turn_id, "text": turn.text }));
     json!({ "entries": entries, "running": running })
+}
+
+/// A turn is two lines: what was asked, and what was answered.
+fn entries_of(turn: StoredTurn) -> [Value; 2] {
+    let question = json!({
+        "role": "user",
+        "turn_id": turn.turn_id,
+        "at": turn.at,
+        "text": turn.question,
+    });
+    let answer = json!({
+        "role": "assistant",
+        "turn_id": turn.turn_id,
+        "at": turn.at,
+        "text": turn.answer,
+        "html": markdown::to_html(&turn.answer),
+        "status": turn.status,
+        "backend": turn.backend,
+        "tools": turn.tools,
+    });
+    [question, answer]
+}
+
+fn tools(services: &Arc<Services>, login: &Login) -> Value {
+    let tools = services.assistant.list_tools(&operator_scope(login));
+    let rows: Vec<Value> = tools
+        .into_iter()
+        .map(|(tool, granted)| {
+            json!({
+                "name": tool.name,
+                "description": tool.description,
+                "category": tool.category,
+                "destructive": tool.destructive,
+                "granted": granted,
+            })
+        })
+        .collect();
+    json!({ "tools": rows })
 }
 
 async fn clear(services: &Arc<Services>, login: &Login) -> Result<Value, RpcError> {

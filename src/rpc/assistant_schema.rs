@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use super::schema::{count, flag, list, object, one_of, or_null, text};
 use crate::assistant::PermissionCategory;
 
-/// A question may be so long.
-pub const MAX_TEXT_BYTES: usize = 32 * 1024;
+/// A question may be so long; the assistant would cut a longer one.
+pub const MAX_TEXT_CHARS: usize = 16_000;
 /// A turn's name may be so long.
 pub const MAX_TURN_ID_BYTES: usize = 64;
 
 pub(super) fn chat_params() -> Value {
     let question = json!({
-        "type": "string", "minLength": 1, "maxLength": MAX_TEXT_BYTES,
-        "description": "the question: not blank, at most this many bytes of UTF-8",
+        "type": "string", "minLength": 1, "maxLength": MAX_TEXT_CHARS,
+        "description": "the question, not blank",
     });
     object(&[("text", question), ("turn_id?", turn_id())])
 }

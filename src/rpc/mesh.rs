@@ -44,8 +44,19 @@ pub(super) async fn handle(
         "mesh.airtime" => to_json(&mesh.airtime().await.map_err(gone)?),
         "mesh.assistant-status" => {
             let answering = mesh.answering().await.map_err(gone)?;
-            let legs = call.services.legs.of(&*call.services.assistant).await;
-            match (to_json(&answering)?, to_json(&legs)?) {
+            let legs = call.services.legs().await;
+            let states: Vec<Value> = legs
+                .legs
+                .iter()
+                .map(|leg| json!({ "name": leg.name, "state": leg.state, "reason": leg.reason }))
+                .collect();
+            let more = json!({
+                "ollama_detected": legs.ollama_detected,
+                "models": legs.models,
+                "claude_available": legs.claude_available,
+                "legs": states,
+            });
+            match (to_json(&answering)?, more) {
                 (Value::Object(mut all), Value::Object(more)) => {
                     all.extend(more);
                     Ok(Value::Object(all))

@@ -13,10 +13,10 @@ mod assistant_chat;
 mod assistant_schema;
 pub mod auth;
 mod auth_methods;
-pub mod desk;
 mod dispatcher;
 pub mod error;
 pub mod http;
+mod legs;
 pub mod markdown;
 mod mesh;
 mod message;
@@ -29,21 +29,23 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
+use crate::assistant::Assistant;
+use crate::assistant::chat::LegsReport;
 use crate::clock::{Clock, Now};
 use crate::config::Config;
 use crate::mesh::view::MeshHandle;
 use crate::secrets::Secrets;
 use crate::web::hosts::Hosts;
 use auth::{Auth, AuthError};
-use desk::{Desk, LegsMemory};
+use legs::LegsMemory;
 use turns::Turns;
 
 /// What the pages and RPC are served from.
 pub struct Services {
     /// The one assistant.
-    pub assistant: Arc<dyn Desk>,
+    pub assistant: Arc<Assistant>,
     /// What is known of its legs.
-    pub legs: LegsMemory,
+    legs: LegsMemory,
     /// The mesh side.
     pub mesh: MeshHandle,
     /// Logins.
@@ -61,11 +63,16 @@ pub struct Services {
 }
 
 impl Services {
+    /// The state of the assistant's legs, at most a few seconds old.
+    pub async fn legs(&self) -> LegsReport {
+        self.legs.of(&self.assistant).await
+    }
+
     /// `listening` is the address that is really bound. Turns run on `tracker`.
     pub fn new(
         config: &Config,
         listening: SocketAddr,
-        assistant: Arc<dyn Desk>,
+        assistant: Arc<Assistant>,
         mesh: MeshHandle,
         secrets: Secrets,
         tracker: TaskTracker,

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub async fn body(services: &Services) -> Value {
     let (mesh, legs) = tokio::join!(
         timeout(PATIENCE, services.mesh.status()),
-        timeout(PATIENCE, services.legs.of(&*services.assistant)),
+        timeout(PATIENCE, services.legs()),
     );
     let backend = legs.map_or(
         Value::Null,
