@@ -1,28 +1,40 @@
-//! (being written)
-use super::*;
-/// Leg.
-pub struct Ollama;
+//! The local leg: Ollama's `/api/chat`.
+//!
+//! Owns its wire format. Sends nothing anywhere else.
+
+use super::{Answer, Backend, BackendError, BackendTurn, Capabilities, Request};
+use crate::config::OllamaConfig;
+
+/// The leg.
+#[derive(Debug)]
+pub struct Ollama {}
+
+impl Ollama {
+    /// For that server and model. Connects later.
+    pub fn new(_config: &OllamaConfig) -> Ollama {
+        Ollama {}
+    }
+}
+
+/// The models that the server has.
+pub async fn models(_url: &str) -> Result<Vec<String>, BackendError> {
+    Err(BackendError::Unreachable("being written".to_owned()))
+}
+
 impl Backend for Ollama {
     fn name(&self) -> &'static str {
         "ollama"
     }
+
     fn is_cloud(&self) -> bool {
         false
     }
+
     fn available(&self) -> Answer<'_, Capabilities> {
-        Box::pin(async { Err(BackendError::Unreachable(String::new())) })
+        Box::pin(async { Err(BackendError::Unreachable("being written".to_owned())) })
     }
-    fn send<'a>(&'a self, _: Request<'a>) -> Answer<'a, BackendTurn> {
-        Box::pin(async { Err(BackendError::Unreachable(String::new())) })
+
+    fn send<'a>(&'a self, _request: Request<'a>) -> Answer<'a, BackendTurn> {
+        Box::pin(async { Err(BackendError::Unreachable("being written".to_owned())) })
     }
-}
-impl Ollama {
-    /// New.
-    pub fn new(_: &crate::config::OllamaConfig) -> Self {
-        Self
-    }
-}
-/// Models.
-pub async fn models(_: &str) -> Result<Vec<String>, BackendError> {
-    Ok(vec![])
 }
