@@ -1,1 +1,265 @@
-//! (being written)
+//! The link: one task that owns the way to the radio and keeps it open.
+//!
+//! Owns opening, the handshake, the heartbeat, the proof that the radio is alive, and coming back. Only
+//! this task reads or writes the stream. Must not look into a message, and never decides what is sent.
+
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use self::session::{End, Session};
+use super::transport::Connector;
+use super::{LinkEvent, Outbound};
+use crate::clock::Clock;
+use crate::node::{NodeNum, PublicKey};
+
+/// Events that may wait. When it is full the link stops reading, and the radio drops.
+const EVENTS: usize = 256;
+/// Packets that may wait to be written. When it is full, `send` says so and the caller keeps the packet.
+const COMMANDS: usize = 64;
+/// The first try to come back comes after this.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// No try waits longer than this.
+const LAST_RETRY: Duration = Duration::from_secs(30);
+/// A link that ends within this time of its success may have been taken by another client.
+const SHORT_LIFE: Duration = Duration::from_secs(30);
+/// From this many short lives in a row on, it probably was.
+const EVICTIONS: u32 = 3;
+
+/// The link did not take a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotSent {
+    /// The session that the packet was made for is over.
+    #[error("the link to the radio is down")]
+    Down,
+    /// Too many packets wait already.
+    #[error("the link to the radio is busy")]
+    Full,
+}
+
+/// A link that runs.
+#[derive(Debug)]
+pub struct Link {
+    /// How to send.
+    pub handle: LinkHandle,
+    /// What happens.
+    pub events: mpsc::Receiver<LinkEvent>,
+}
+
+/// How to send. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct LinkHandle {
+    commands: mpsc::Sender<Command>,
+    // 0 while the link is down.
+    session: Arc<AtomicU64>,
+}
+
+/// What the task is asked to write.
+#[derive(Debug)]
+enum Command {
+    Packet { session: u64, packet: Outbound },
+    AddContact { session: u64, node: NodeNum, name: String, key: PublicKey },
+}
+
+impl LinkHandle {
+    /// Hands over a packet made for that session. Taken does not mean written: a `Down` that follows
+    /// leaves its fate unknown.
+    pub fn send(&self, session: u64, packet: Outbound) -> Result<(), NotSent> {
+        self.command(session, Command::Packet { session, packet })
+    }
+
+    /// Keeps a node and its key in the radio's own table: without an entry the radio can't encrypt to it.
+    pub fn add_contact(
+        &self,
+        session: u64,
+        node: NodeNum,
+        name: &str,
+        key: PublicKey,
+    ) -> Result<(), NotSent> {
+        self.command(session, Command::AddContact { session, node, name: name.to_owned(), key })
+    }
+
+    fn command(&self, session: u64, command: Command) -> Result<(), NotSent> {
+        if session == 0 || self.session.load(Ordering::Acquire) != session {
+            return Err(NotSent::Down);
+        }
+        self.commands.try_send(command).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => NotSent::Full,
+            mpsc::error::TrySendError::Closed(_) => NotSent::Down,
+        })
+    }
+}
+
+/// Starts the task. It ends when `cancel` is cancelled, after finishing the frame that it is writing and
+/// saying goodbye to the radio.
+pub fn spawn(
+    connector: Connector,
+    clock: Clock,
+    cancel: CancellationToken,
+    tracker: &TaskTracker,
+) -> Link {
+    let (commands, commands_out) = mpsc::channel(COMMANDS);
+    let (events_in, events) = mpsc::channel(EVENTS);
+    let session = Arc::new(AtomicU64::new(0));
+    let keeper = Keeper {
+        connector,
+        clock,
+        cancel,
+        events: events_in,
+        commands: commands_out,
+        current: session.clone(),
+        sessions: 0,
+    };
+    tracker.spawn(keeper.run());
+    Link { handle: LinkHandle { commands, session }, events }
+}
+
+/// The task.
+struct Keeper {
+    connector: Connector,
+    clock: Clock,
+    cancel: CancellationToken,
+    events: mpsc::Sender<LinkEvent>,
+    commands: mpsc::Receiver<Command>,
+    current: Arc<AtomicU64>,
+    sessions: u64,
+}
+
+/// Why the task ends for good: it was told to, or nobody listens any more.
+struct Over;
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut backoff = Backoff::default();
+        loop {
+            let reason = match self.once(&mut backoff).await {
+                Ok(reason) => reason,
+                Err(Over) => return,
+            };
+            self.current.store(0, Ordering::Release);
+            let wait = backoff.next();
+            let mut words = format!("{reason}; trying again in {:.1} s", wait.as_secs_f32());
+            if backoff.evicted() && self.connector.is_tcp() {
+                words.push_str(". Another client may be taking the radio's only connection");
+            }
+            // The same reason again and again is said once above debug.
+            if backoff.repeats(&reason) {
+                tracing::debug!(radio = self.connector.name(), "{words}");
+            } else {
+                warn!(radio = self.connector.name(), "{words}");
+            }
+            if self.tell(LinkEvent::Down { reason: words }).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = self.cancel.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Opens, and stays until the end. Returns why it ended.
+    async fn once(&mut self, backoff: &mut Backoff) -> Result<String, Over> {
+        let opened = tokio::select! {
+            () = self.cancel.cancelled() => return Err(Over),
+            opened = self.connector.open() => opened,
+        };
+        let stream = match opened {
+            Ok(stream) => stream,
+            Err(error) => return Ok(error.to_string()),
+        };
+        let end = Session::new(self, stream).run(backoff).await;
+        match end {
+            End::Over => Err(Over),
+            End::Lost(reason) => {
+                backoff.ended(self.connector.is_tcp());
+                Ok(reason)
+            }
+        }
+    }
+
+    /// Tells the mesh side; waits while it is behind, which is what stops the reading.
+    async fn tell(&self, event: LinkEvent) -> Result<(), Over> {
+        tokio::select! {
+            () = self.cancel.cancelled() => Err(Over),
+            sent = self.events.send(event) => sent.map_err(|_| Over),
+        }
+    }
+
+    /// A new session begins with a handshake that is complete.
+    async fn up(&mut self, mut info: super::RadioInfo) -> Result<u64, Over> {
+        self.sessions += 1;
+        info.session = self.sessions;
+        // What was handed over for an earlier session must never be written in this one.
+        while self.commands.try_recv().is_ok() {}
+        self.current.store(self.sessions, Ordering::Release);
+        info!(
+            radio = self.connector.name(),
+            node = %info.my_node,
+            firmware = %info.firmware,
+            session = self.sessions,
+            "the link is up"
+        );
+        self.tell(LinkEvent::Up(Arc::new(info))).await?;
+        Ok(self.sessions)
+    }
+}
+
+/// How long to wait before the next try.
+#[derive(Debug, Default)]
+struct Backoff {
+    failures: u32,
+    short_lives: u32,
+    success: Option<Instant>,
+    said: String,
+}
+
+impl Backoff {
+    /// The handshake was complete.
+    fn succeeded(&mut self) {
+        self.success = Some(Instant::now());
+        self.failures = 0;
+        self.said.clear();
+    }
+
+    /// The stream ended. On TCP a short life counts: two clients that come back at once would evict each
+    /// other for ever.
+    fn ended(&mut self, tcp: bool) {
+        let Some(success) = self.success.take() else { return };
+        if tcp && success.elapsed() < SHORT_LIFE {
+            self.short_lives += 1;
+            if self.evicted() {
+                self.failures = self.short_lives;
+            }
+        } else {
+            self.short_lives = 0;
+        }
+    }
+
+    fn evicted(&self) -> bool {
+        self.short_lives >= EVICTIONS
+    }
+
+    fn repeats(&mut self, reason: &str) -> bool {
+        let same = self.said == reason;
+        reason.clone_into(&mut self.said);
+        same
+    }
+
+    /// 0.5, 1, 2 … 30 seconds.
+    fn next(&mut self) -> Duration {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(6)).min(LAST_RETRY);
+        self.failures = self.failures.saturating_add(1);
+        wait
+    }
+}

@@ -199,7 +199,7 @@ pub struct QueueStatus {
 }
 
 /// The modem settings that a radio really runs with, and the rest of its LoRa settings that matter.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LoraSettings {
     /// `RegionCode`; 0 is unset: nothing may be sent.
     pub region: i32,
@@ -298,7 +298,8 @@ pub enum LinkEvent {
     Packet(Inbound),
     /// The radio took or refused a packet.
     QueueStatus(QueueStatus),
-    /// The radio learnt something of a node.
+    /// The radio learnt something of a node, or the node announced itself. In an announcement the key is
+    /// `None`, which leaves what is known of it: a key in a packet is only a claim.
     Node(NodeInfo),
     /// The radio has something to say to its user.
     Notification {

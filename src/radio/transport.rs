@@ -1,1 +1,232 @@
-//! (being written)
+//! Opening the way to a radio: a serial port, a TCP connection, or the simulator in this process.
+//!
+//! Owns what differs between them. Must not read or write a frame.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::TcpStream;
+use tokio_serial::{SerialPort as _, SerialPortBuilderExt as _};
+
+use super::discovery;
+
+/// How long a TCP connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The baud rate of Meshtastic's serial console; native USB ignores it. Never 1200: that sends some
+/// boards into their bootloader.
+const BAUD: u32 = 115_200;
+
+/// Bytes to and from a radio. Zero bytes read mean that the link is lost.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// Why the way to the radio is closed; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// `auto` did not find exactly one radio.
+    #[error(transparent)]
+    Discovery(#[from] discovery::NotOne),
+    /// There is no such device now.
+    #[error("{} is not there: is the radio plugged in?", path.display())]
+    Missing {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The device belongs to somebody else.
+    #[error(
+        "no permission for {}: add this user to the group of the device, usually with: usermod -aG dialout USER",
+        path.display()
+    )]
+    Permission {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Another program has it.
+    #[error("{} is in use by another program: two clients would spoil each other's stream", path.display())]
+    Busy {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Anything else.
+    #[error("opening {name}: {source}")]
+    Failed {
+        /// The device or host.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, OpenError>> + Send>>;
+
+/// Opens the way, again and again. Cheap to clone.
+#[derive(Clone)]
+pub struct Connector {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Auto,
+    Serial(PathBuf),
+    Tcp(String),
+    Function(Arc<dyn Fn() -> DuplexStream + Send + Sync>),
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connector({})", self.name)
+    }
+}
+
+impl Connector {
+    /// The only candidate of the board table, looked for at every opening.
+    pub fn auto() -> Connector {
+        Connector { name: "the radio on USB".to_owned(), kind: Kind::Auto }
+    }
+
+    /// A device.
+    pub fn serial(path: PathBuf) -> Connector {
+        Connector { name: path.display().to_string(), kind: Kind::Serial(path) }
+    }
+
+    /// `host:port`.
+    pub fn tcp(host: String) -> Connector {
+        Connector { name: host.clone(), kind: Kind::Tcp(host) }
+    }
+
+    /// A radio in this process.
+    pub fn from_fn(
+        name: &str,
+        open: impl Fn() -> DuplexStream + Send + Sync + 'static,
+    ) -> Connector {
+        Connector { name: name.to_owned(), kind: Kind::Function(Arc::new(open)) }
+    }
+
+    /// For people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Does another client's connection end ours, as on TCP?
+    pub fn is_tcp(&self) -> bool {
+        matches!(self.kind, Kind::Tcp(_))
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Opening {
+        match self.kind.clone() {
+            Kind::Auto => Box::pin(async {
+                let path = discovery::only_radio(Path::new("/sys"), Path::new("/dev"))?;
+                serial(&path)
+            }),
+            Kind::Serial(path) => Box::pin(async move { serial(&path) }),
+            Kind::Tcp(host) => Box::pin(async move { tcp(host).await }),
+            Kind::Function(open) => {
+                Box::pin(async move { Ok(Box::new(open()) as Box<dyn Stream>) })
+            }
+        }
+    }
+}
+
+async fn tcp(host: String) -> Result<Box<dyn Stream>, OpenError> {
+    let failed = |source| OpenError::Failed { name: host.clone(), source };
+    let stream = tokio::time::timeout(CONNECT, TcpStream::connect(&host))
+        .await
+        .map_err(|_| failed(io::Error::new(io::ErrorKind::TimedOut, "no answer in 5 s")))?
+        .map_err(failed)?;
+    // A frame is small and waits for nothing: it should leave at once.
+    stream.set_nodelay(true).map_err(failed)?;
+    Ok(Box::new(stream))
+}
+
+/// Opens with DTR and RTS both asserted and never touched again: an nRF52 without DTR is silent, and any
+/// unequal pair holds an ESP32 in reset or sends it into its bootloader.
+fn serial(path: &Path) -> Result<Box<dyn Stream>, OpenError> {
+    let name = path.display().to_string();
+    keep_lines_at_close(path);
+    let mut port = tokio_serial::new(&name, BAUD)
+        .data_bits(tokio_serial::DataBits::Eight)
+        .parity(tokio_serial::Parity::None)
+        .stop_bits(tokio_serial::StopBits::One)
+        .flow_control(tokio_serial::FlowControl::None)
+        .open_native_async()
+        .map_err(|error| refused(path, &error))?;
+    // Not on a pty; elsewhere a refusal shows itself by a silent radio. TIOCEXCL comes with the open.
+    let _ = port.set_exclusive(true);
+    let _ = port.write_data_terminal_ready(true);
+    let _ = port.write_request_to_send(true);
+    Ok(Box::new(port))
+}
+
+/// Clears HUPCL, so that our closing the port does not drop the lines (which resets some boards). Best
+/// effort: the open that follows says what is wrong.
+fn keep_lines_at_close(path: &Path) {
+    use rustix::fs::{Mode, OFlags};
+    use rustix::termios::{ControlModes, OptionalActions, tcgetattr, tcsetattr};
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let Ok(device) = rustix::fs::open(path, flags, Mode::empty()) else { return };
+    if let Ok(mut settings) = tcgetattr(&device) {
+        settings.control_modes.remove(ControlModes::HUPCL);
+        let _ = tcsetattr(&device, OptionalActions::Now, &settings);
+    }
+}
+
+fn refused(path: &Path, error: &tokio_serial::Error) -> OpenError {
+    let path = path.to_owned();
+    let text = error.to_string();
+    match error.kind() {
+        tokio_serial::ErrorKind::Io(io::ErrorKind::PermissionDenied) => {
+            OpenError::Permission { path }
+        }
+        tokio_serial::ErrorKind::Io(io::ErrorKind::NotFound) => OpenError::Missing { path },
+        tokio_serial::ErrorKind::Io(io::ErrorKind::ResourceBusy) => OpenError::Busy { path },
+        tokio_serial::ErrorKind::NoDevice if !path.exists() => OpenError::Missing { path },
+        // serialport reports a port that is locked as "no device", with the system's words.
+        tokio_serial::ErrorKind::NoDevice if text.to_lowercase().contains("busy") => {
+            OpenError::Busy { path }
+        }
+        _ if rustix::fs::access(
+            &path,
+            rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK,
+        )
+        .is_err_and(|e| e == rustix::io::Errno::ACCESS) =>
+        {
+            OpenError::Permission { path }
+        }
+        _ => OpenError::Failed { name: path.display().to_string(), source: io::Error::other(text) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_missing_device_and_a_closed_port_say_what_is_wrong() {
+        let missing = Connector::serial(PathBuf::from("/dev/serial/by-id/usb-nothing"));
+        let error = missing.open().await.err().unwrap().to_string();
+        assert!(error.contains("plugged in"), "{error}");
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        let error = Connector::tcp(address.clone()).open().await.err().unwrap().to_string();
+        assert!(error.contains(&address), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_terminal_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "x").unwrap();
+        assert!(Connector::serial(path).open().await.is_err());
+    }
+}

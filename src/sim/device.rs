@@ -1,0 +1,364 @@
+//! Our simulated radio's settings and the nodes that it knows, and how it tells a client of them.
+//!
+//! Owns what survives a reboot, and the contents and order of the handshake. Must not send anything.
+
+use meshtastic::protobufs::{
+    Channel, ChannelSettings, Config, DeviceMetadata, DeviceMetrics, DeviceUiConfig, FileInfo,
+    HardwareModel, ModuleConfig, ModuleSettings, MyNodeInfo, NodeInfo, Position, User, channel,
+    config, from_radio::PayloadVariant, module_config,
+};
+
+use super::config::{SimConfig, invented};
+use crate::node::PublicKey;
+use tombolo_hw::lora::Modem;
+use tombolo_hw::region::Region;
+
+/// The nonce that asks for the settings only.
+pub(super) const ONLY_CONFIG: u32 = 69420;
+/// The nonce that asks for the nodes only.
+pub(super) const ONLY_NODES: u32 = 69421;
+/// Most nodes that the radio remembers; the one heard longest ago gives way.
+const MAX_NODES: usize = 250;
+const CHANNELS: usize = 8;
+
+/// What a reboot keeps.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub num: u32,
+    pub key: PublicKey,
+    pub firmware: String,
+    pub owner: User,
+    pub channels: Vec<Channel>,
+    pub configs: Vec<config::PayloadVariant>,
+    pub modules: Vec<module_config::PayloadVariant>,
+    pub nodes: Vec<KnownNode>,
+    /// Between begin and commit nothing reboots.
+    pub editing: bool,
+}
+
+/// A line of the radio's node table.
+#[derive(Debug, Clone)]
+pub(super) struct KnownNode {
+    pub info: NodeInfo,
+    /// Written to its flash. The table is saved at most once a minute.
+    pub saved: bool,
+}
+
+/// The firmware's names for a node: its number in hex.
+pub(super) fn user(num: u32, long: &str, short: &str, key: Option<PublicKey>) -> User {
+    #[allow(deprecated)]
+    User {
+        id: format!("!{num:08x}"),
+        long_name: long.to_owned(),
+        short_name: short.to_owned(),
+        macaddr: [&[0x02, 0x42][..], &num.to_be_bytes()].concat(),
+        hw_model: HardwareModel::Portduino as i32,
+        is_licensed: false,
+        role: 0,
+        public_key: key.map_or_else(Vec::new, |k| k.0.to_vec()),
+        is_unmessagable: Some(false),
+    }
+}
+
+impl Device {
+    pub fn new(config: &SimConfig) -> Device {
+        let num = config.num.0;
+        let mut device = Device {
+            num,
+            key: config.key,
+            firmware: config.firmware.clone(),
+            owner: User {
+                role: config.role,
+                ..user(num, &config.name, &config.short_name, Some(config.key))
+            },
+            channels: (0..CHANNELS).map(|i| channel_of(config, i)).collect(),
+            configs: configs_of(config),
+            modules: modules(),
+            nodes: Vec::new(),
+            editing: false,
+        };
+        for peer in config.peers.iter().filter(|p| p.known) {
+            let short: String = peer.name.chars().take(3).collect::<String>().to_uppercase();
+            device.remember(NodeInfo {
+                num: peer.num.0,
+                user: Some(user(peer.num.0, &peer.name, &short, peer.key)),
+                snr: peer.snr,
+                hops_away: Some(peer.hops),
+                ..NodeInfo::default()
+            });
+        }
+        for node in &mut device.nodes {
+            node.saved = true;
+        }
+        device
+    }
+
+    pub fn lora(&self) -> config::LoRaConfig {
+        self.configs
+            .iter()
+            .find_map(|c| match c {
+                config::PayloadVariant::Lora(lora) => Some(lora.clone()),
+                _ => None,
+            })
+            .unwrap_or_default()
+    }
+
+    pub fn region(&self) -> Option<&'static Region> {
+        Region::from_code(self.lora().region)
+    }
+
+    pub fn modem(&self) -> Option<Modem> {
+        let lora = self.lora();
+        let wide = self.region().is_some_and(|r| r.wide);
+        Modem::from_settings(
+            lora.use_preset,
+            lora.modem_preset,
+            lora.bandwidth,
+            lora.spread_factor,
+            lora.coding_rate,
+            wide,
+        )
+    }
+
+    /// The name of an enabled channel.
+    pub fn channel_name(&self, index: u32) -> Option<&str> {
+        let channel = self.channels.get(usize::try_from(index).ok()?)?;
+        if channel.role == channel::Role::Disabled as i32 {
+            return None;
+        }
+        Some(channel.settings.as_ref().map_or("", |s| s.name.as_str()))
+    }
+
+    /// The index of an enabled channel.
+    pub fn channel_index(&self, name: &str) -> Option<u32> {
+        (0..8).find(|i| self.channel_name(*i) == Some(name))
+    }
+
+    pub fn node(&self, num: u32) -> Option<&KnownNode> {
+        self.nodes.iter().find(|n| n.info.num == num)
+    }
+
+    pub fn node_mut(&mut self, num: u32) -> Option<&mut KnownNode> {
+        self.nodes.iter_mut().find(|n| n.info.num == num)
+    }
+
+    /// The key that the radio holds for a node.
+    pub fn key_of(&self, num: u32) -> Option<PublicKey> {
+        PublicKey::from_slice(&self.node(num)?.info.user.as_ref()?.public_key)
+    }
+
+    /// Takes a line into the node table, in place of the one with this number.
+    pub fn remember(&mut self, info: NodeInfo) {
+        match self.node_mut(info.num) {
+            Some(known) => *known = KnownNode { info, saved: false },
+            None => {
+                if self.nodes.len() >= MAX_NODES {
+                    let oldest =
+                        self.nodes.iter().enumerate().min_by_key(|(_, n)| n.info.last_heard);
+                    if let Some((place, _)) = oldest {
+                        self.nodes.remove(place);
+                    }
+                }
+                self.nodes.push(KnownNode { info, saved: false });
+            }
+        }
+    }
+
+    /// The radio's own line, as the handshake shows it.
+    fn own_node(&self, metrics: DeviceMetrics) -> NodeInfo {
+        NodeInfo {
+            num: self.num,
+            user: Some(self.owner.clone()),
+            position: Some(Position::default()),
+            device_metrics: Some(metrics),
+            is_favorite: true,
+            ..NodeInfo::default()
+        }
+    }
+
+    pub fn metadata(&self) -> DeviceMetadata {
+        DeviceMetadata {
+            firmware_version: self.firmware.clone(),
+            device_state_version: 24,
+            has_wifi: true,
+            role: self.owner.role,
+            position_flags: 811,
+            hw_model: HardwareModel::Portduino as i32,
+            has_pkc: true,
+            excluded_modules: 13632,
+            ..DeviceMetadata::default()
+        }
+    }
+
+    /// The whole answer to `want_config_id`, in the firmware's order.
+    pub fn handshake(&self, nonce: u32, metrics: DeviceMetrics) -> Vec<PayloadVariant> {
+        let mut frames = Vec::with_capacity(48 + self.nodes.len());
+        let own = PayloadVariant::NodeInfo(self.own_node(metrics));
+        if nonce == ONLY_NODES {
+            frames.push(own);
+        } else {
+            frames.push(PayloadVariant::MyInfo(MyNodeInfo {
+                my_node_num: self.num,
+                min_app_version: 30200,
+                pio_env: "native".to_owned(),
+                device_id: Vec::new(),
+                nodedb_count: u32::try_from(self.nodes.len() + 1).unwrap_or(u32::MAX),
+                ..MyNodeInfo::default()
+            }));
+            frames.push(PayloadVariant::DeviceuiConfig(DeviceUiConfig {
+                screen_brightness: 153,
+                screen_timeout: 30,
+                ..DeviceUiConfig::default()
+            }));
+            frames.push(own);
+            frames.push(PayloadVariant::Metadata(self.metadata()));
+            frames.extend(self.channels.iter().cloned().map(PayloadVariant::Channel));
+            frames.extend(
+                self.configs
+                    .iter()
+                    .map(|c| PayloadVariant::Config(Config { payload_variant: Some(c.clone()) })),
+            );
+            frames.extend(self.modules.iter().map(|m| {
+                PayloadVariant::ModuleConfig(ModuleConfig { payload_variant: Some(m.clone()) })
+            }));
+            // Three modules that this firmware was built without: empty, but sent.
+            for _ in 0..3 {
+                frames.push(PayloadVariant::ModuleConfig(ModuleConfig::default()));
+            }
+        }
+        if nonce != ONLY_CONFIG {
+            frames.extend(self.nodes.iter().map(|n| PayloadVariant::NodeInfo(n.info.clone())));
+        }
+        if nonce != ONLY_NODES {
+            for (name, size) in [
+                ("device.proto", 99),
+                ("nodes.proto", 474),
+                ("channels.proto", 98),
+                ("config.proto", 171),
+                ("module.proto", 100),
+                ("transmit_history.dat", 13),
+            ] {
+                frames.push(PayloadVariant::FileInfo(FileInfo {
+                    file_name: format!("/prefs/{name}"),
+                    size_bytes: size,
+                }));
+            }
+        }
+        frames.push(PayloadVariant::ConfigCompleteId(nonce));
+        frames
+    }
+}
+
+fn channel_of(config: &SimConfig, index: usize) -> Channel {
+    let role = match config.channels.get(index) {
+        Some(c) if c.disabled => channel::Role::Disabled,
+        Some(_) if index == 0 => channel::Role::Primary,
+        Some(_) => channel::Role::Secondary,
+        None => channel::Role::Disabled,
+    };
+    let settings = match config.channels.get(index) {
+        Some(c) => ChannelSettings {
+            // The first carries the well-known default key, the others an invented one.
+            psk: if index == 0 { vec![1] } else { invented(&c.name).to_vec() },
+            name: c.name.clone(),
+            module_settings: (index == 0)
+                .then(|| ModuleSettings { position_precision: 13, ..ModuleSettings::default() }),
+            ..ChannelSettings::default()
+        },
+        None => ChannelSettings::default(),
+    };
+    Channel {
+        index: i32::try_from(index).unwrap_or(0),
+        settings: Some(settings),
+        role: role as i32,
+    }
+}
+
+fn configs_of(sim: &SimConfig) -> Vec<config::PayloadVariant> {
+    use config::PayloadVariant as C;
+    vec![
+        C::Device(config::DeviceConfig {
+            role: sim.role,
+            node_info_broadcast_secs: 10800,
+            ..config::DeviceConfig::default()
+        }),
+        C::Position(config::PositionConfig {
+            position_broadcast_secs: 3600,
+            position_broadcast_smart_enabled: true,
+            gps_update_interval: 120,
+            position_flags: 811,
+            broadcast_smart_minimum_distance: 100,
+            broadcast_smart_minimum_interval_secs: 300,
+            gps_mode: config::position_config::GpsMode::NotPresent as i32,
+            ..config::PositionConfig::default()
+        }),
+        C::Power(config::PowerConfig {
+            wait_bluetooth_secs: 60,
+            sds_secs: u32::MAX,
+            ls_secs: 300,
+            min_wake_secs: 10,
+            ..config::PowerConfig::default()
+        }),
+        C::Network(config::NetworkConfig {
+            ntp_server: "meshtastic.pool.ntp.org".to_owned(),
+            ..config::NetworkConfig::default()
+        }),
+        C::Display(config::DisplayConfig {
+            screen_on_secs: 600,
+            ..config::DisplayConfig::default()
+        }),
+        C::Lora(sim.lora.shown()),
+        C::Bluetooth(config::BluetoothConfig {
+            enabled: true,
+            mode: config::bluetooth_config::PairingMode::FixedPin as i32,
+            fixed_pin: 123_456,
+        }),
+        C::Security(config::SecurityConfig {
+            public_key: sim.key.0.to_vec(),
+            // As invented as the public one: it opens nothing.
+            private_key: invented(&format!("simulated private key of {}", sim.name)).to_vec(),
+            serial_enabled: true,
+            ..config::SecurityConfig::default()
+        }),
+        C::Sessionkey(config::SessionkeyConfig {}),
+        C::DeviceUi(DeviceUiConfig::default()),
+    ]
+}
+
+fn modules() -> Vec<module_config::PayloadVariant> {
+    use module_config::PayloadVariant as M;
+    vec![
+        M::Mqtt(module_config::MqttConfig {
+            address: "mqtt.example.org".to_owned(),
+            root: "msh/EU_868".to_owned(),
+            encryption_enabled: true,
+            ..module_config::MqttConfig::default()
+        }),
+        M::Serial(module_config::SerialConfig::default()),
+        M::ExternalNotification(module_config::ExternalNotificationConfig::default()),
+        M::StoreForward(module_config::StoreForwardConfig::default()),
+        M::RangeTest(module_config::RangeTestConfig::default()),
+        M::Telemetry(module_config::TelemetryConfig {
+            device_update_interval: i32::MAX.unsigned_abs(),
+            ..module_config::TelemetryConfig::default()
+        }),
+        M::CannedMessage(module_config::CannedMessageConfig::default()),
+        M::Audio(module_config::AudioConfig::default()),
+        M::RemoteHardware(module_config::RemoteHardwareConfig::default()),
+        M::NeighborInfo(module_config::NeighborInfoConfig::default()),
+        M::AmbientLighting(module_config::AmbientLightingConfig {
+            current: 10,
+            red: 65,
+            green: 215,
+            blue: 224,
+            ..module_config::AmbientLightingConfig::default()
+        }),
+        M::DetectionSensor(module_config::DetectionSensorConfig {
+            minimum_broadcast_secs: 45,
+            detection_trigger_type: module_config::detection_sensor_config::TriggerType::LogicHigh
+                as i32,
+            ..module_config::DetectionSensorConfig::default()
+        }),
+        M::Paxcounter(module_config::PaxcounterConfig::default()),
+    ]
+}
