@@ -149,9 +149,8 @@ pub fn assistant(leg: &ScriptedLeg, data_dir: &Path) -> Assistant {
         category: PermissionCategory::Wallet,
         destructive: true,
     };
-    let wallet = ToolDef::new(about, |NoArguments {}| {
-        Box::pin(async { panic!("nobody may call this") })
-    });
+    let wallet =
+        ToolDef::new(about, |NoArguments {}| Box::pin(async { panic!("nobody may call this") }));
     let tools = ToolRegistry::new([disk_tool(Disks::of_node(data_dir)), wallet]);
     Assistant::with_legs(vec![Box::new(leg.clone())], CloudPolicy::All, tools, data_dir).unwrap()
 }

@@ -59,14 +59,8 @@ impl Node {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let secrets = Secrets::open(data_dir).unwrap();
-        let services = Services::new(
-            &config,
-            address,
-            Arc::new(assistant),
-            mesh,
-            secrets,
-            TaskTracker::new(),
-        );
+        let services =
+            Services::new(&config, address, Arc::new(assistant), mesh, secrets, TaskTracker::new());
         let services = Arc::new(services.unwrap());
         let cancel = CancellationToken::new();
         let serving =

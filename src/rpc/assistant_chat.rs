@@ -88,7 +88,9 @@ async fn chat(
         return Err(RpcError::params("`text` is empty"));
     }
     if text.chars().nth(MAX_TEXT_CHARS).is_some() {
-        return Err(RpcError::params(format!("`text` may have at most {MAX_TEXT_CHARS} characters")));
+        return Err(RpcError::params(format!(
+            "`text` may have at most {MAX_TEXT_CHARS} characters"
+        )));
     }
     let turn_id = match turn_id {
         Some(turn_id) => turn_id_of(turn_id)?,
