@@ -7,6 +7,7 @@
 mod backends;
 mod support;
 
+mod operator_password;
 mod python_client;
 mod rpc_authorisation;
 mod rpc_chat;
