@@ -18,12 +18,12 @@ import { isRecord, RpcFailure } from '../aiui/rpc.js';
 export const allowedOrigin = 'null';
 
 /** The fields of each verb, and nothing beside them. */
-const SCHEMA = {
-  'chat:request': ['type', 'id', 'text'],
-  'chat:stop': ['type', 'id', 'request'],
-  'chat:history': ['type', 'id'],
-  'chat:clear': ['type', 'id'],
-};
+const SCHEMA = new Map([
+  ['chat:request', ['type', 'id', 'text']],
+  ['chat:stop', ['type', 'id', 'request']],
+  ['chat:history', ['type', 'id']],
+  ['chat:clear', ['type', 'id']],
+]);
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** Ids remembered so that none is used twice; then the frame must be loaded again. About 1 MB at worst. */
 const MAX_IDS = 10_000;
@@ -198,8 +198,8 @@ export class Broker {
 export function readMessage(data) {
   if (!isRecord(data)) return 'it is no object';
   const { type, id } = data;
-  if (typeof type !== 'string' || !Object.hasOwn(SCHEMA, type)) return 'it has no verb that is known';
-  const allowed = SCHEMA[/** @type {keyof typeof SCHEMA} */ (type)];
+  const allowed = typeof type === 'string' ? SCHEMA.get(type) : undefined;
+  if (allowed === undefined) return 'it has no verb that is known';
   const keys = Object.keys(data);
   if (keys.length !== allowed.length || !keys.every((key) => allowed.includes(key))) return 'it has other fields';
   if (typeof id !== 'string' || !ID.test(id)) return 'its id is malformed';

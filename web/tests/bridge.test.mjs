@@ -265,10 +265,48 @@ describe('the bridge', { skip: missing }, () => {
     assert.match(String(second), /still being answered/);
     assert.equal(chats(), before + 1);
     server.model.release();
-    // A frame that was loaded anew has nothing open.
     await page.reload();
     chat = await chatFrame(page);
     await chat.locator('#thinking').waitFor({ state: 'hidden' });
+  });
+
+  test('after a refused second question the first can still be stopped', async () => {
+    server.model.hold();
+    const status = await chat.evaluate(async () => {
+      const post = (/** @type {any} */ message) => parent.postMessage(message, location.origin);
+      const answered = (/** @type {string} */ id) => /** @type {Promise<any>} */ (new Promise((resolve) => {
+        addEventListener('message', ({ data }) => data.id === id && data.type === 'chat:response' && resolve(data));
+      }));
+      const [first, second] = [answered('slow-1'), answered('slow-2')];
+      post({ type: 'chat:request', id: 'slow-1', text: 'first' });
+      post({ type: 'chat:request', id: 'slow-2', text: 'second' });
+      const refused = await second;
+      post({ type: 'chat:stop', id: 'slow-3', request: 'slow-1' });
+      return [refused.success, (await first).status];
+    });
+    assert.deepEqual(status, [false, 'stopped']);
+    server.model.release();
+  });
+
+  test('a frame that is loaded anew gets the answer once, under the id that it was told', async () => {
+    server.model.hold();
+    server.model.say('Once only.');
+    await ask(chat, 'Will you say it twice?');
+    await chat.locator('#thinking').waitFor();
+    const reloaded = page.waitForEvent('framenavigated', (navigated) => navigated === chat);
+    await chat.evaluate(() => location.reload()).catch(() => {});
+    await reloaded;
+    await chat.locator('#thinking').waitFor();
+    await chat.evaluate(() => {
+      /** @type {any} */ (window).got = [];
+      addEventListener('message', (event) => /** @type {any} */ (window).got.push(event.data));
+    });
+    server.model.release();
+    await chat.getByText('Once only.').waitFor();
+    await post([]);
+    const got = await chat.evaluate(() => /** @type {any} */ (window).got);
+    const answers = got.filter((/** @type {any} */ message) => message.text === 'Once only.');
+    assert.deepEqual(answers.map((/** @type {any} */ answer) => answer.id.startsWith('running-')), [true]);
   });
 
   test('a message from the page itself, from another frame or from a forged event is not heard', async () => {
@@ -297,14 +335,15 @@ describe('the bridge', { skip: missing }, () => {
     });
     const twin = page.frames().at(-1);
     assert.ok(twin && twin !== chat);
-    const answer = await twin.evaluate(
-      () =>
-        Promise.race([
-          window.archyBridge?.sendChat('from the twin').then(() => 'answered', () => 'refused'),
-          new Promise((resolve) => setTimeout(() => resolve('silence'), 500)),
-        ]),
-    );
-    assert.equal(answer, 'silence');
+    await twin.waitForFunction(() => window.archyBridge !== undefined);
+    await twin.evaluate(() => {
+      /** @type {any} */ (window).got = [];
+      addEventListener('message', (event) => /** @type {any} */ (window).got.push(event.data));
+      window.archyBridge?.sendChat('from the twin').catch(() => {});
+    });
+    // The broker has heard the twin's message by the time that it answers a later one.
+    await post([]);
+    assert.deepEqual(await twin.evaluate(() => /** @type {any} */ (window).got), [], 'silence');
     assert.equal(await page.locator('iframe').nth(1).getAttribute('data-spoke'), 'yes', 'it did speak, from the same origin');
     assert.equal(chats(), before);
     await page.evaluate(() => document.querySelectorAll('iframe')[1]?.remove());
@@ -340,17 +379,27 @@ describe('the bridge', { skip: missing }, () => {
 
   test('the frame does not listen to strangers either', async () => {
     server.model.hold();
+    await chat.evaluate(() => {
+      addEventListener('message', ({ data }) => {
+        if (data.type === 'chat:progress') /** @type {any} */ (window).askedId = data.id;
+      });
+    });
     await ask(chat, 'Whose answer is this?');
-    await chat.locator('#thinking').waitFor();
+    await chat.waitForFunction(() => /** @type {any} */ (window).askedId !== undefined);
     await chat.evaluate(async () => {
-      // From itself, under every id that it could wait for: the right origin, the wrong source.
-      for (let n = 0; n < 50; n += 1) {
-        window.postMessage({ type: 'chat:response', id: `running-${n}`, success: true, text: 'forged' }, '*');
+      const data = { type: 'chat:response', id: /** @type {any} */ (window).askedId, success: true, text: 'forged' };
+      // The right id, first from a wrong source, then under wrong origins from the right one.
+      dispatchEvent(new MessageEvent('message', { data, origin: location.origin, source: window }));
+      dispatchEvent(new MessageEvent('message', { data, origin: location.origin }));
+      for (const origin of ['null', 'http://evil.example', `${location.origin}.evil.example`, '']) {
+        dispatchEvent(new MessageEvent('message', { data, origin, source: parent }));
       }
-      window.dispatchEvent(new MessageEvent('message', {
-        data: { type: 'chat:response', id: 'x', success: true, text: 'forged' }, origin: location.origin, source: window,
-      }));
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      // And truly posted, by another window than the parent.
+      window.postMessage(data, '*');
+      await new Promise((resolve) => {
+        addEventListener('message', (event) => event.data === 'last' && resolve(undefined));
+        window.postMessage('last', '*');
+      });
     });
     assert.equal(await chat.getByText('forged').count(), 0);
     server.model.say('The node’s.');
