@@ -20,7 +20,6 @@ pub mod tools;
 pub mod web;
 
 pub mod cli;
-#[cfg(any())]
 pub mod gateway;
 pub mod sim;
 pub mod telemetry;
