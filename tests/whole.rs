@@ -4,9 +4,11 @@
 // helpers; and tests lay out files of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-mod backends;
 mod support;
 
+mod backends;
+mod chat_command;
+mod claude;
 mod operator_password;
 mod python_client;
 mod rpc_authorisation;
