@@ -130,18 +130,21 @@ async fn ask(url: &str, model: &str, prompt: &str) -> Result<()> {
     let mut printed = Printed::default();
     loop {
         let chunk = tokio::time::timeout(ASSISTANT_HTTP_TIMEOUT, response.chunk()).await;
-        let chunk = match chunk {
-            Ok(Ok(Some(chunk))) => chunk,
-            Ok(Ok(None)) => return printed.fail("the answer ended before its end"),
+        let (events, over) = match chunk {
+            Ok(Ok(Some(chunk))) => (lines.feed(&chunk), false),
+            Ok(Ok(None)) => (std::mem::take(&mut lines).finish(), true),
             Ok(Err(_)) => return printed.fail("the connection broke; the answer is not whole"),
             Err(_) => return printed.fail("the server fell silent; the answer is not whole"),
         };
-        for event in lines.feed(&chunk) {
+        for event in events {
             match event {
                 Event::Text(text) => printed.print(&text)?,
                 Event::Done { cut } => return printed.end(cut),
                 Event::Failed(why) => return printed.fail(&redact(&why)),
             }
+        }
+        if over {
+            return printed.fail("the answer broke off; it is not whole");
         }
     }
 }

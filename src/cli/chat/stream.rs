@@ -42,6 +42,15 @@ impl Lines {
         }
         events
     }
+
+    /// The stream is over: what has begun counts only if it is whole.
+    pub(super) fn finish(self) -> Vec<Event> {
+        let mut events = Vec::new();
+        if serde_json::from_slice::<Value>(&self.begun).is_ok() {
+            read(&self.begun, &mut events);
+        }
+        events
+    }
 }
 
 /// A line with a text and the end is two events.
@@ -95,6 +104,16 @@ mod tests {
         let events = Lines::default().feed(b"{\"error\":\"unexpected EOF\"}\nnonsense\n");
         assert_eq!(events[0], Event::Failed("unexpected EOF".to_owned()));
         assert!(matches!(events[1], Event::Failed(_)));
+    }
+
+    #[test]
+    fn the_last_line_needs_no_end_but_has_to_be_whole() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.feed(b"{\"message\":{\"content\":\"ok\"},\"done\":true}"), []);
+        assert_eq!(lines.finish(), [Event::Text("ok".to_owned()), Event::Done { cut: false }]);
+        let mut lines = Lines::default();
+        assert_eq!(lines.feed(b"{\"message\":{\"content\":\"ok\"},\"do"), []);
+        assert_eq!(lines.finish(), []);
     }
 
     #[test]

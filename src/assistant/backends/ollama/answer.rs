@@ -27,11 +27,11 @@ const RUNNER_DIED: &str = "error was encountered while running the model";
 /// Reads an answer with status 200.
 pub(super) fn read(reply: &Reply, offered: &[ToolSpec]) -> Result<BackendTurn, BackendError> {
     let broken = |why: &str| BackendError::Broken(why.to_owned());
-    let mut body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
+    let body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
     if let Some(error) = body["error"].as_str() {
         return Err(BackendError::Broken(format!("the server broke off: {}", redact(error))));
     }
-    let message = body["message"].take();
+    let message = &body["message"];
     if !message.is_object() {
         return Err(broken("the answer holds no message"));
     }
