@@ -310,3 +310,58 @@ async fn the_key_is_in_no_error_and_in_no_debug_form() {
     assert!(matches!(error, BackendError::Unreachable(_)));
     assert!(!format!("{error:?} {error}").contains("canary"));
 }
+
+/// An assistant with both legs, whose Ollama is that server.
+fn both(cloud: Cloud, ollama: &ScriptedOllama) -> (tombolo::assistant::Assistant, Cloud) {
+    use tombolo::config::{AssistantConfig, OllamaConfig};
+    let config = AssistantConfig {
+        ollama: OllamaConfig {
+            url: ollama.url(),
+            model: "toy".to_owned(),
+            ..OllamaConfig::default()
+        },
+        claude: ClaudeConfig { url: cloud.server.url(), model: "claude-toy".to_owned() },
+        ..AssistantConfig::default()
+    };
+    let secrets = Secrets::open(cloud.data.path()).unwrap();
+    let assistant =
+        tombolo::assistant::Assistant::new(&config, secrets, cloud.data.path()).unwrap();
+    (assistant, cloud)
+}
+
+async fn operator_asks(assistant: &tombolo::assistant::Assistant) -> tombolo::assistant::ChatReply {
+    use tombolo::assistant::{CallerScope, ChatContext, PermissionCategory, SessionId, TurnId};
+    let context = ChatContext {
+        scope: CallerScope::LocalOperator {
+            session_id: SessionId("s".to_owned()),
+            granted: PermissionCategory::ALL.into_iter().collect(),
+        },
+        turn_id: TurnId("t-1".to_owned()),
+        cancel: tokio_util::sync::CancellationToken::new(),
+        answer_bytes: None,
+    };
+    assistant.chat(context, "What is new?").await
+}
+
+#[tokio::test]
+async fn a_model_without_tools_is_passed_over_by_its_own_word() {
+    let ollama = ScriptedOllama::start().await;
+    ollama.set_capabilities(Some(vec!["completion"]));
+    let (assistant, cloud) = both(cloud().await, &ollama);
+    let reply = operator_asks(&assistant).await;
+    assert_eq!((reply.backend.as_str(), reply.text.as_str()), ("claude", "ok"));
+    assert_eq!(reply.reasons[0].leg, "ollama");
+    assert!(ollama.requests_to("/api/chat").is_empty());
+    assert_eq!(cloud.server.requests_to("/v1/messages").len(), 1);
+}
+
+#[tokio::test]
+async fn a_broken_connection_falls_through_and_its_reason_is_kept() {
+    let ollama = ScriptedOllama::start().await;
+    ollama.set_default(Answer::cut());
+    let (assistant, _cloud) = both(cloud().await, &ollama);
+    let reply = operator_asks(&assistant).await;
+    assert_eq!((reply.backend.as_str(), reply.text.as_str()), ("claude", "ok"));
+    assert_eq!(reply.reasons.len(), 1);
+    assert!(reply.reasons[0].reason.starts_with("unreachable"), "{:?}", reply.reasons);
+}

@@ -11,6 +11,7 @@ mod chat_command;
 mod claude;
 mod operator_password;
 mod python_client;
+mod recorded_answers;
 mod rpc_authorisation;
 mod rpc_chat;
 mod rpc_contract;

@@ -18,7 +18,7 @@ const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend
 pub(super) fn read(reply: &Reply) -> Result<BackendTurn, BackendError> {
     let broken = |why: &str| BackendError::Broken(why.to_owned());
     let body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
-    if !body["type"].as_str().is_some_and(|kind| kind == "message") {
+    if body["type"] != "message" {
         return Err(broken("the answer is no message"));
     }
     let stop = body["stop_reason"].as_str().unwrap_or_default();
