@@ -7,8 +7,11 @@
 mod backends;
 mod support;
 
+mod conversation;
+mod identity;
 mod operator_password;
 mod python_client;
+mod restart;
 mod rpc_authorisation;
 mod rpc_chat;
 mod rpc_contract;
