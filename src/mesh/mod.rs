@@ -4,6 +4,23 @@
 //! and nothing of RPC or of wire formats.
 
 pub mod airtime;
+pub mod budget;
+pub mod commands;
+pub mod identity;
+pub mod inbox;
+pub mod journal;
+pub mod messages;
+pub mod nodes;
 pub mod outbox;
+#[cfg(test)]
+mod packets;
+pub mod policy;
+pub mod queue;
 pub mod reply;
+pub mod seen;
+pub mod service;
+pub mod trigger;
 pub mod view;
+
+pub use service::{Answer, Answerer, MeshParts, RadioSink, spawn};
+pub use view::MeshHandle;

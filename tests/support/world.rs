@@ -149,8 +149,12 @@ impl World {
     /// Logs the operator in: set-up by the token that the daemon printed, or the password.
     pub async fn operator(&self) -> Operator {
         const PASSWORD: &str = "correct horse battery";
-        let mut operator =
-            Operator { client: client(), url: self.url("/rpc"), cookie: String::new(), csrf: String::new() };
+        let mut operator = Operator {
+            client: client(),
+            url: self.url("/rpc"),
+            cookie: String::new(),
+            csrf: String::new(),
+        };
         let log = self.log();
         let token = log.split("#setup=").nth(1).and_then(|rest| rest.split_whitespace().next());
         let method = match token {
@@ -193,7 +197,9 @@ impl World {
     pub async fn heard(&self, peer: &str, count: usize) -> Vec<tombolo::sim::Heard> {
         match self.sim.wait_heard(peer, count, 3 * SOON).await {
             Ok(heard) => heard,
-            Err(state) => panic!("{peer} did not hear {count} texts: {state}\n{}", tail(&self.log())),
+            Err(state) => {
+                panic!("{peer} did not hear {count} texts: {state}\n{}", tail(&self.log()))
+            }
         }
     }
 }

@@ -1,0 +1,173 @@
+//! Budgets: how much each peer may ask in an hour, and how seldom a refusal is put into words.
+//!
+//! Owns the counters, all bounded and all in memory. A verified key has a budget of its own; everybody else
+//! shares one, so that a forger can neither exhaust a contact's budget nor make memory grow.
+
+use std::collections::HashMap;
+
+use crate::assistant::PeerId;
+
+const HOUR_MS: u64 = 3_600_000;
+/// Answers in an hour for everybody who is not verified, together.
+pub const SHARED_PER_HOUR: u32 = 6;
+/// Commands in an hour for a verified peer: they cost air, but no model.
+pub const COMMANDS_PER_HOUR: u32 = 60;
+/// How many keys are remembered. Only contacts have one, and those are configured by hand.
+const MAX_KEYS: usize = 1024;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// A model's answer.
+    Question,
+    /// A command's.
+    Command,
+}
+
+/// What a notice says: each kind has a window of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NoticeKind {
+    /// Over the hourly budget.
+    OverBudget,
+    /// Too many questions wait.
+    Busy,
+}
+
+impl NoticeKind {
+    /// For how long nothing more is said of it, milliseconds.
+    pub fn window_ms(self) -> u64 {
+        match self {
+            NoticeKind::OverBudget => HOUR_MS,
+            NoticeKind::Busy => 600_000,
+        }
+    }
+}
+
+/// The counters.
+#[derive(Debug, Default)]
+pub struct Budgets {
+    questions: HashMap<PeerId, Meter>,
+    commands: HashMap<PeerId, Meter>,
+    shared: Meter,
+    noticed: HashMap<(NoticeKind, Option<PeerId>), u64>,
+}
+
+/// A token bucket, kept as the time at which it will be full again.
+#[derive(Debug, Clone, Copy, Default)]
+struct Meter {
+    full_at_ms: u64,
+}
+
+impl Meter {
+    fn take(&mut self, per_hour: u32, now_ms: u64) -> bool {
+        let Some(token_ms) = HOUR_MS.checked_div(u64::from(per_hour)) else {
+            return false;
+        };
+        let full_at = self.full_at_ms.max(now_ms).saturating_add(token_ms);
+        if full_at - now_ms > token_ms * u64::from(per_hour) {
+            return false;
+        }
+        self.full_at_ms = full_at;
+        true
+    }
+}
+
+impl Budgets {
+    /// Takes one from the budget; false when it is used up. `verified` is the peer, if it is that; `per_hour` its
+    /// questions in an hour.
+    pub fn take(
+        &mut self,
+        verified: Option<&PeerId>,
+        cost: Cost,
+        per_hour: u32,
+        now_ms: u64,
+    ) -> bool {
+        let (meters, per_hour) = match (verified, cost) {
+            (None, _) => return self.shared.take(SHARED_PER_HOUR, now_ms),
+            (Some(_), Cost::Question) => (&mut self.questions, per_hour),
+            (Some(_), Cost::Command) => (&mut self.commands, COMMANDS_PER_HOUR),
+        };
+        let Some(peer) = verified else { return false };
+        if !meters.contains_key(peer) && meters.len() >= MAX_KEYS {
+            meters.retain(|_, meter| meter.full_at_ms > now_ms);
+            if meters.len() >= MAX_KEYS {
+                return false;
+            }
+        }
+        meters.entry(peer.clone()).or_default().take(per_hour, now_ms)
+    }
+
+    /// May this refusal be put into words? Once a window for each verified peer, and once for all others together.
+    pub fn may_notify(&mut self, kind: NoticeKind, verified: Option<&PeerId>, now_ms: u64) -> bool {
+        self.noticed.retain(|_, until| *until > now_ms);
+        let key = (kind, verified.cloned());
+        if self.noticed.contains_key(&key) || self.noticed.len() >= MAX_KEYS {
+            return false;
+        }
+        self.noticed.insert(key, now_ms.saturating_add(kind.window_ms()));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(name: &str) -> PeerId {
+        PeerId(format!("key:{name}"))
+    }
+
+    #[test]
+    fn a_verified_peer_has_so_many_questions_an_hour_and_no_more() {
+        let mut budgets = Budgets::default();
+        let (ana, ben) = (peer("a"), peer("b"));
+        let take = |budgets: &mut Budgets, who: &PeerId, at| {
+            budgets.take(Some(who), Cost::Question, 20, at)
+        };
+        for _ in 0..20 {
+            assert!(take(&mut budgets, &ana, 1000));
+        }
+        assert!(!take(&mut budgets, &ana, 1000));
+        assert!(take(&mut budgets, &ben, 1000), "another key has its own");
+        assert!(!take(&mut budgets, &ana, 1000 + 179_999));
+        assert!(take(&mut budgets, &ana, 1000 + 180_000), "one comes back every three minutes");
+        assert!(!take(&mut budgets, &ana, 1000 + 180_000));
+        assert!(budgets.take(Some(&ana), Cost::Command, 20, 1000), "commands are counted apart");
+        assert!(!budgets.take(Some(&peer("c")), Cost::Question, 0, 1000));
+    }
+
+    #[test]
+    fn everybody_else_shares_one_small_budget() {
+        let mut budgets = Budgets::default();
+        let taken = (0..100).filter(|_| budgets.take(None, Cost::Question, 20, 7)).count();
+        assert_eq!(taken, SHARED_PER_HOUR as usize);
+        assert!(!budgets.take(None, Cost::Command, 20, 7));
+        assert!(budgets.take(Some(&peer("a")), Cost::Question, 20, 7), "contacts keep theirs");
+    }
+
+    #[test]
+    fn a_refusal_is_said_once_a_window() {
+        let mut budgets = Budgets::default();
+        let ana = peer("a");
+        assert!(budgets.may_notify(NoticeKind::Busy, Some(&ana), 0));
+        assert!(!budgets.may_notify(NoticeKind::Busy, Some(&ana), 599_999));
+        assert!(budgets.may_notify(NoticeKind::OverBudget, Some(&ana), 0));
+        assert!(budgets.may_notify(NoticeKind::Busy, Some(&ana), 600_000));
+        assert!(budgets.may_notify(NoticeKind::Busy, None, 0));
+        assert!(!budgets.may_notify(NoticeKind::Busy, None, 1));
+    }
+
+    #[test]
+    fn the_tables_are_bounded() {
+        let mut budgets = Budgets::default();
+        for i in 0..MAX_KEYS + 10 {
+            let who = peer(&i.to_string());
+            budgets.take(Some(&who), Cost::Question, 20, 5);
+            budgets.may_notify(NoticeKind::Busy, Some(&who), 5);
+        }
+        assert_eq!(budgets.questions.len(), MAX_KEYS);
+        assert_eq!(budgets.noticed.len(), MAX_KEYS);
+        let late = 5 + HOUR_MS;
+        assert!(budgets.take(Some(&peer("new")), Cost::Question, 20, late), "old ones make room");
+    }
+}

@@ -1,0 +1,322 @@
+//! The mesh service: the one task that everything of the mesh side goes through.
+//!
+//! Owns the order of things: packets in, decisions, turns, replies, packets out. Never waits for anything slow: a
+//! model runs in a task of its own and reports by a bounded channel, the disk is synced elsewhere, and what the link
+//! can't take now is kept. What is decided is written in the neighbouring modules; here it is only joined.
+
+mod accept;
+mod outgoing;
+mod shown;
+mod turns;
+
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::budget::Budgets;
+use super::identity::Contacts;
+use super::journal::{QuestionJournal, Unsynced};
+use super::messages::Messages;
+use super::nodes::Nodes;
+use super::outbox::Outbox;
+use super::queue::Queue;
+use super::seen::Seen;
+use super::trigger::Trigger;
+use super::view::{MeshEvent, MeshHandle, MeshQuery};
+use crate::assistant::{ChatContext, ChatReply, TurnId};
+use crate::clock::{self, Clock, Now};
+use crate::config::{AirtimeConfig, MeshConfig};
+use crate::node::{NodeNum, PublicKey};
+use crate::radio::link::{LinkHandle, NotSent};
+use crate::radio::{LinkEvent, Outbound, RadioInfo};
+use crate::store::StoreError;
+
+use outgoing::{Shown, Unsubmitted};
+use turns::{Finished, Turn};
+
+/// Queries that may wait; a caller waits when it is full.
+const QUERIES: usize = 64;
+/// Events that a slow listener may be behind before it loses the oldest.
+const EVENTS: usize = 512;
+/// Ends of turns that may wait. No more turns than that run, so a turn never waits here.
+const RESULTS: usize = 16;
+
+/// Contacts that the radio is told of at once: the link takes 64 packets, and answers need room too.
+const CONTACTS_AT_ONCE: usize = 32;
+
+/// The answer to come.
+pub type Answer<'a> = Pin<Box<dyn Future<Output = ChatReply> + Send + 'a>>;
+
+/// Who answers questions: the assistant, or a script in a test.
+pub trait Answerer: Send + Sync + 'static {
+    /// Runs one turn. Runs in a task of its own; a panic in it ends the turn with a failure.
+    fn chat(&self, context: ChatContext, text: String) -> Answer<'_>;
+}
+
+/// What takes packets for the radio. Never waits.
+pub trait RadioSink: Send + Sync + 'static {
+    /// Hands a packet to the session that it was made for.
+    fn send(&self, session: u64, packet: Outbound) -> Result<(), NotSent>;
+
+    /// Keeps a contact in the radio's own table, so that it can encrypt to the pinned key.
+    fn add_contact(
+        &self,
+        session: u64,
+        node: NodeNum,
+        name: &str,
+        key: PublicKey,
+    ) -> Result<(), NotSent>;
+}
+
+impl RadioSink for LinkHandle {
+    fn send(&self, session: u64, packet: Outbound) -> Result<(), NotSent> {
+        LinkHandle::send(self, session, packet)
+    }
+
+    fn add_contact(
+        &self,
+        session: u64,
+        node: NodeNum,
+        name: &str,
+        key: PublicKey,
+    ) -> Result<(), NotSent> {
+        LinkHandle::add_contact(self, session, node, name, key)
+    }
+}
+
+/// What the service is made of.
+pub struct MeshParts {
+    /// `[mesh]`
+    pub mesh: MeshConfig,
+    /// `[airtime]`
+    pub airtime: AirtimeConfig,
+    /// Where questions, answers and pins are kept.
+    pub data_dir: PathBuf,
+    /// Who answers.
+    pub answerer: Arc<dyn Answerer>,
+    /// The way to the radio.
+    pub radio: Arc<dyn RadioSink>,
+    /// What the link tells. The service reads it at once.
+    pub events: mpsc::Receiver<LinkEvent>,
+    /// The clocks.
+    pub clock: Clock,
+    /// Ends the service. Turns that run then are asked again after the next start.
+    pub cancel: CancellationToken,
+    /// Counts the tasks.
+    pub tracker: TaskTracker,
+}
+
+/// Starts the service: reads the data folder, takes up what an earlier run accepted, and runs until cancelled.
+pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
+    let now = parts.clock.now();
+    let (queries, query_inbox) = mpsc::channel(QUERIES);
+    let (events, _) = broadcast::channel(EVENTS);
+    let (results, result_inbox) = mpsc::channel(RESULTS);
+    let (questions, left_over, broken) = QuestionJournal::open(&parts.data_dir)?;
+    for path in broken {
+        tracing::warn!(path = %path.display(), "a question on disk could not be read; set aside");
+    }
+    let AirtimeConfig { share, max_parts } = parts.airtime;
+    let mut mesh = Mesh {
+        trigger: Trigger::new(&parts.mesh.trigger),
+        contacts: Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?,
+        seen: Seen::open(&parts.data_dir, now)?,
+        outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
+        questions,
+        data_dir: parts.data_dir,
+        config: parts.mesh,
+        nodes: Nodes::default(),
+        messages: Messages::default(),
+        budgets: Budgets::default(),
+        queue: Queue::default(),
+        unsynced: Unsynced::default(),
+        radio: None,
+        up: false,
+        link: "waiting for the radio".to_owned(),
+        kept_in_radio: HashSet::new(),
+        turns: HashMap::new(),
+        turn_ms: turns::FIRST_GUESS_MS,
+        shown: Vec::new(),
+        unsubmitted: Vec::new(),
+        retry_at_ms: None,
+        told: HashMap::new(),
+        answerer: parts.answerer,
+        sink: parts.radio,
+        results,
+        events: events.clone(),
+        cancel: parts.cancel,
+        tracker: parts.tracker.clone(),
+    };
+    mesh.take_up(left_over, now);
+    parts.tracker.spawn(run(mesh, parts.clock, parts.events, query_inbox, result_inbox));
+    Ok(MeshHandle { queries, events })
+}
+
+/// The state of the mesh side.
+struct Mesh {
+    config: MeshConfig,
+    trigger: Trigger,
+    contacts: Contacts,
+    nodes: Nodes,
+    messages: Messages,
+    budgets: Budgets,
+    queue: Queue,
+    seen: Seen,
+    questions: QuestionJournal,
+    outbox: Outbox,
+    unsynced: Unsynced,
+    data_dir: PathBuf,
+    /// Of the last handshake, also while the link is down.
+    radio: Option<Arc<RadioInfo>>,
+    up: bool,
+    /// For people: the state of the link.
+    link: String,
+    /// Contacts that the radio was told of in this session.
+    kept_in_radio: HashSet<(NodeNum, PublicKey)>,
+    /// Accepted and not ended.
+    turns: HashMap<TurnId, Turn>,
+    /// How long a turn takes, a moving average.
+    turn_ms: u64,
+    /// To whom replies went, for the message list; bounded, the oldest first.
+    shown: Vec<(TurnId, Shown)>,
+    /// Ends of turns that could not be stored; tried again, bounded.
+    unsubmitted: Vec<Unsubmitted>,
+    retry_at_ms: Option<u64>,
+    /// Security events that were told a moment ago.
+    told: HashMap<(&'static str, NodeNum), u64>,
+    answerer: Arc<dyn Answerer>,
+    sink: Arc<dyn RadioSink>,
+    results: mpsc::Sender<Finished>,
+    events: broadcast::Sender<MeshEvent>,
+    cancel: CancellationToken,
+    tracker: TaskTracker,
+}
+
+async fn run(
+    mut mesh: Mesh,
+    clock: Clock,
+    mut link: mpsc::Receiver<LinkEvent>,
+    mut queries: mpsc::Receiver<MeshQuery>,
+    mut results: mpsc::Receiver<Finished>,
+) {
+    let cancel = mesh.cancel.clone();
+    let (mut link_open, mut queries_open) = (true, true);
+    loop {
+        let wake = mesh.step(clock.now());
+        let sleep = async {
+            match wake {
+                Some(at) => tokio::time::sleep_until(clock.instant_at(at)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            event = link.recv(), if link_open => match event {
+                Some(event) => mesh.link_event(event, clock.now()),
+                None => link_open = false,
+            },
+            Some(finished) = results.recv() => mesh.finished(finished, clock.now()),
+            query = queries.recv(), if queries_open => match query {
+                Some(query) => mesh.query(query, clock.now()),
+                None => queries_open = false,
+            },
+            () = sleep => {}
+        }
+    }
+}
+
+impl Mesh {
+    /// Does everything that can be done now; gives the time at which there is more to do.
+    fn step(&mut self, now: Now) -> Option<u64> {
+        self.start_turns(now);
+        self.react(now);
+        self.retry_unsubmitted(now);
+        let next_part = self.pump(now);
+        self.unsynced.sync(now);
+        [next_part, self.next_reaction_ms(), self.unsynced.due_ms(), self.retry_at_ms]
+            .into_iter()
+            .flatten()
+            .min()
+            // Never a busy loop, whatever a part answers.
+            .map(|at| at.max(now.mono_ms.saturating_add(1)))
+    }
+
+    fn link_event(&mut self, event: LinkEvent, now: Now) {
+        match event {
+            LinkEvent::Up(radio) => self.link_up(radio, now),
+            LinkEvent::Down { reason } => {
+                self.up = false;
+                self.outbox.link_down(now);
+                self.link.clone_from(&reason);
+                self.tell(MeshEvent::Link { up: false, detail: reason });
+            }
+            LinkEvent::Packet(packet) => self.packet(&packet, now),
+            LinkEvent::QueueStatus(status) => self.outbox.queue_status(status, now),
+            LinkEvent::Node(info) => {
+                if let Some(radio) = &self.radio {
+                    self.nodes.learn(&info, radio.my_node);
+                }
+            }
+            LinkEvent::Notification { reply_id, text } => {
+                let text = super::inbox::clean_name(&text, 200);
+                tracing::info!(about = %reply_id, "the radio says: {text}");
+            }
+        }
+    }
+
+    fn link_up(&mut self, radio: Arc<RadioInfo>, now: Now) {
+        self.up = true;
+        self.nodes.replace(&radio.nodes, radio.my_node);
+        self.contacts.set_own_key(radio.public_key);
+        self.outbox.link_up(Arc::clone(&radio), now);
+        let name = super::inbox::clean_name(&radio.owner.long_name, 40);
+        self.link = format!("connected to {} {name}", radio.my_node);
+        self.radio = Some(radio);
+        self.kept_in_radio.clear();
+        self.keep_contacts_in_radio();
+        self.tell(MeshEvent::Link { up: true, detail: self.link.clone() });
+    }
+
+    /// Tells the radio the pinned keys that it does not hold, or holds wrongly. Each costs it a write to its flash,
+    /// so nothing is told twice in a session, and what the link can't take now comes at the next handshake.
+    fn keep_contacts_in_radio(&mut self) {
+        let Some(radio) = self.radio.as_ref().filter(|_| self.up) else { return };
+        let missing = self.contacts.entries().iter().filter_map(|contact| {
+            let key = contact.pin.key()?;
+            let wanted = (contact.number, key);
+            let held = self.nodes.key_of(contact.number) == Some(key);
+            (!held && !self.kept_in_radio.contains(&wanted)).then_some((wanted, &contact.name))
+        });
+        let mut told = Vec::new();
+        for ((number, key), name) in missing.take(CONTACTS_AT_ONCE) {
+            if self.sink.add_contact(radio.session, number, name, key).is_err() {
+                break;
+            }
+            told.push((number, key));
+        }
+        self.kept_in_radio.extend(told);
+    }
+
+    fn reconfigure(&mut self, config: MeshConfig, airtime: &AirtimeConfig) {
+        self.trigger = Trigger::new(&config.trigger);
+        self.contacts.configure(&config.allowed_contacts);
+        self.outbox.configure(airtime.share, airtime.max_parts);
+        self.config = config;
+        self.stop_those_no_longer_answered();
+        self.keep_contacts_in_radio();
+    }
+
+    /// Tells whoever listens; that nobody does is fine.
+    fn tell(&self, event: MeshEvent) {
+        let _ = self.events.send(event);
+    }
+}
+
+#[cfg(test)]
+mod tests;

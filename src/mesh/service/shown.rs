@@ -1,0 +1,162 @@
+//! What the service shows of itself, from memory.
+
+use tombolo_hw::preset::Preset;
+use tombolo_hw::region::Region;
+
+use super::Mesh;
+use crate::clock::Now;
+use crate::mesh::inbox;
+use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus};
+use crate::radio::RadioInfo;
+
+/// Firmware below this may let a direct message fall back to the channel key, and may not say how a packet arrived.
+const MIN_FIRMWARE: (u32, u32, u32) = (2, 7, 15);
+
+impl Mesh {
+    /// Answers a query. That its asker has gone is fine.
+    pub(super) fn query(&mut self, query: MeshQuery, now: Now) {
+        let _asker_is_there = match query {
+            MeshQuery::Status(reply) => reply.send(self.status(now)).is_ok(),
+            MeshQuery::Nodes(reply) => {
+                reply.send(self.nodes.view(&self.contacts, &self.config)).is_ok()
+            }
+            MeshQuery::Messages(limit, reply) => reply.send(self.messages.view(limit)).is_ok(),
+            MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
+            MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
+            MeshQuery::Reconfigure(settings, reply) => {
+                let (mesh, airtime) = *settings;
+                self.reconfigure(mesh, &airtime);
+                reply.send(()).is_ok()
+            }
+        };
+    }
+
+    fn status(&self, now: Now) -> MeshStatus {
+        let (turns_running, turns_waiting) = self.running_and_waiting();
+        let (parts_waiting, kept_answers) = self.outbox.counts();
+        let mut status = MeshStatus {
+            connected: self.up,
+            link: self.link.clone(),
+            turns_running,
+            turns_waiting,
+            parts_waiting,
+            kept_answers,
+            airtime: self.outbox.airtime(now),
+            warnings: self.warnings(),
+            ..MeshStatus::default()
+        };
+        if let Some(radio) = &self.radio {
+            status.my_node = Some(radio.my_node);
+            status.owner = inbox::clean_name(&radio.owner.long_name, 40);
+            status.fingerprint = radio.public_key.map(|key| key.fingerprint());
+            status.firmware = inbox::clean_name(&radio.firmware, 40);
+            status.region = region_name(radio.lora.region);
+            status.modem = modem_name(radio);
+        }
+        status
+    }
+
+    fn answering(&self) -> AnsweringView {
+        AnsweringView {
+            enabled: self.config.enabled,
+            trusted_only: self.config.trusted_only,
+            allowed_contacts: self.contacts.view(),
+            denied_askers: self
+                .config
+                .denied_askers
+                .iter()
+                .map(|asker| match asker {
+                    crate::config::Asker::Node(node) => node.to_string(),
+                    crate::config::Asker::Key(key) => key.to_string(),
+                })
+                .collect(),
+            trigger: self.trigger.word().to_owned(),
+            channels: self.config.channels.clone(),
+        }
+    }
+
+    /// What the operator should put right.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.contacts.warnings().to_vec();
+        if self.trigger.word().is_empty() {
+            warnings.push("the trigger is empty: no text is a question".to_owned());
+        }
+        if let Some(radio) = &self.radio {
+            radio_warnings(radio, &mut warnings);
+            for name in &self.config.channels {
+                if !radio.channels.iter().any(|c| channel_name(radio, c.index) == *name) {
+                    warnings.push(format!("the radio has no channel `{name}`"));
+                }
+            }
+        }
+        warnings
+    }
+}
+
+fn radio_warnings(radio: &RadioInfo, warnings: &mut Vec<String>) {
+    match version(&radio.firmware) {
+        Some(version) if version < MIN_FIRMWARE => warnings.push(format!(
+            "firmware {} is older than 2.7.15: a direct message may be forged or fall back to the \
+             channel key; update the radio",
+            inbox::clean_name(&radio.firmware, 40)
+        )),
+        Some(_) => {}
+        None => warnings.push("the radio does not say its firmware".to_owned()),
+    }
+    let lora = &radio.lora;
+    for (wrong, warning) in [
+        (lora.region == 0, "the region is unset: nothing is sent"),
+        (!lora.tx_enabled, "the radio's transmitter is switched off"),
+        (lora.override_duty_cycle, "the radio ignores the duty cycle: nothing is sent"),
+        (
+            radio.owner.licensed,
+            "the radio is in licensed mode: without encryption nobody can be verified",
+        ),
+        (radio.public_key.is_none(), "the radio has no key of its own: nobody can be verified"),
+    ] {
+        if wrong {
+            warnings.push(warning.to_owned());
+        }
+    }
+}
+
+/// Does that firmware mark how a packet arrived? Unknown firmware is taken to, which trusts less.
+pub(super) fn tags_transport(firmware: &str) -> bool {
+    version(firmware).is_none_or(|version| version >= MIN_FIRMWARE)
+}
+
+fn version(firmware: &str) -> Option<(u32, u32, u32)> {
+    let mut numbers = firmware.split('.').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??, numbers.next()??))
+}
+
+/// A channel's name as people know it: its own, or the preset's where it has none.
+pub(super) fn channel_name(radio: &RadioInfo, index: u32) -> String {
+    match radio.channels.iter().find(|channel| channel.index == index) {
+        None => format!("channel {index}"),
+        Some(channel) if !channel.name.is_empty() => channel.name.clone(),
+        Some(_) if !radio.lora.use_preset => "Custom".to_owned(),
+        Some(_) => Preset::from_code(radio.lora.preset)
+            .map_or_else(|| format!("channel {index}"), |preset| preset.display_name().to_owned()),
+    }
+}
+
+fn region_name(code: i32) -> String {
+    match Region::from_code(code) {
+        Some(region) => region.name.to_owned(),
+        None if code == 0 => "unset".to_owned(),
+        None => format!("unknown ({code})"),
+    }
+}
+
+fn modem_name(radio: &RadioInfo) -> String {
+    let lora = &radio.lora;
+    if !lora.use_preset {
+        return format!(
+            "bandwidth {}, spreading factor {}, coding rate 4/{}",
+            lora.bandwidth, lora.spread_factor, lora.coding_rate
+        );
+    }
+    Preset::from_code(lora.preset)
+        .map_or_else(|| format!("unknown preset ({})", lora.preset), |p| p.name().to_owned())
+}

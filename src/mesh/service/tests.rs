@@ -1,0 +1,9 @@
+//! The service as a whole: link events in, packets out, with a scripted assistant and a paused clock.
+
+mod authority;
+mod bench;
+mod fairness;
+mod manners;
+mod restart;
+mod sim;
+mod status;
