@@ -88,6 +88,7 @@ async fn every_request_has_a_length_cap_and_the_same_window() {
     leg.send(Request { system: "", tools: &[], history: &question() }).await.unwrap();
     let requests = server.requests_to("/api/chat");
     assert_eq!(requests.len(), 3);
+    assert!(requests.is_sorted_by_key(|request| request.at));
     for request in &requests {
         let body = &request.body;
         assert_eq!(body["options"], json!({"num_predict": ASSISTANT_MAX_TOKENS, "num_ctx": 8192}));
