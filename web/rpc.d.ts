@@ -131,6 +131,7 @@ export interface Contact {
 
 export interface Leg {
   name: string;
+  /** `ready`, `failing`, `resting` or `unavailable` */
   state: string;
   reason?: string | null;
 }
@@ -149,11 +150,9 @@ export interface AssistantStatus {
   legs?: Leg[];
 }
 
-/** `system.disk-status` */
+/** `system.disk-status`: each file system once, in bytes. */
 export interface DiskStatus {
-  path?: string;
-  total_bytes: number;
-  free_bytes: number;
+  disks: { path: string; total: number; available: number; used_percent: number }[];
 }
 
 /** What the frame may say. Nothing else is read; there is no field for a tool, a grant or a confirmation. */

@@ -112,8 +112,9 @@ function reasonList(reasons) {
   for (const { leg, reason } of reasons) {
     list.append(element('li', {}, `${legName(String(leg))}: ${visibleText(reason, 300)}`));
   }
-  const names = reasons.map(({ leg }) => legName(String(leg))).join(' and ');
-  return element('details', { class: 'reasons' }, element('summary', {}, `${names} did not answer`), list);
+  const names = reasons.map(({ leg }) => legName(String(leg)));
+  const summary = names.length > 2 ? 'No model answered' : `${names.join(' and ')} did not answer`;
+  return element('details', { class: 'reasons' }, element('summary', {}, summary), list);
 }
 
 /** @param {string} text */

@@ -213,7 +213,9 @@ function result(status, body, id) {
   const error = isRecord(body) && isRecord(body.error) ? body.error : null;
   if (error !== null) {
     const data = isRecord(error.data) ? error.data : {};
-    const line = typeof error.message === 'string' ? sentence(error.message) : 'The node refused that.';
+    // Where the parameters don't fit, the detail alone is for people.
+    const said = data.name === 'invalid_params' ? (data.detail ?? error.message) : error.message;
+    const line = typeof said === 'string' ? sentence(said) : 'The node refused that.';
     throw new RpcFailure(KINDS.get(data.name) ?? 'refused', line, data);
   }
   // A refusal before the call was read: the wrong host or origin, or too large.

@@ -22,14 +22,16 @@ const SVG = 'http://www.w3.org/2000/svg';
  */
 export async function enter(client, place, options = {}) {
   const token = setupToken();
+  let notice = options.notice ?? '';
   if (token !== null) {
-    await shown(place, setupForm(client, token));
-    return;
+    const done = await shown(place, setupForm(client, token));
+    if (done) return;
+    notice = 'This node is set up already. Log in with its password.';
   }
   const known = await untilReached(client, place);
   if (known) return;
-  const first = client.needsSetup ? 'This node has no password yet. Open the set-up link that the daemon printed at its start.' : '';
-  await shown(place, loginForm(client, options.notice ?? first));
+  if (client.needsSetup) notice = 'This node has no password yet. Open the set-up link that the daemon printed at its start.';
+  await shown(place, loginForm(client, notice));
 }
 
 /**
@@ -66,13 +68,15 @@ async function untilReached(client, place) {
 
 /**
  * @param {HTMLElement} place
- * @param {{ card: HTMLElement, focus: HTMLElement, done: Promise<void> }} form
+ * @param {{ card: HTMLElement, focus: HTMLElement, done: Promise<boolean> }} form
+ * @returns {Promise<boolean>} true when there is a session
  */
 async function shown(place, form) {
   place.replaceChildren(form.card);
   form.focus.focus();
-  await form.done;
+  const done = await form.done;
   place.replaceChildren();
+  return done;
 }
 
 /**
@@ -129,7 +133,10 @@ function setupForm(client, token) {
       second.input.value = '';
       return true;
     } catch (failure) {
-      form.say(said(failure), true);
+      const name = failure instanceof RpcFailure ? failure.data.name : null;
+      if (name === 'set_up_already') return 'elsewhere';
+      if (name === 'invalid_params') first.fail(said(failure));
+      else form.say(said(failure), true);
       return false;
     }
   });
@@ -241,10 +248,10 @@ function formOf(action, fields) {
 }
 
 /**
- * Resolves when `attempt` has succeeded once.
+ * Resolves once `attempt` has succeeded (true), or has found that another form is the right one (false).
  * @param {ReturnType<typeof formOf>} form
- * @param {() => Promise<boolean>} attempt
- * @returns {Promise<void>}
+ * @param {() => Promise<boolean | 'elsewhere'>} attempt
+ * @returns {Promise<boolean>}
  */
 function submitted(form, attempt) {
   return new Promise((resolve) => {
@@ -256,10 +263,10 @@ function submitted(form, attempt) {
       form.say('', false);
       // Not `disabled`: that would take the keyboard's place away.
       form.button.setAttribute('aria-disabled', 'true');
-      const done = await attempt();
+      const outcome = await attempt();
       form.button.removeAttribute('aria-disabled');
       running = false;
-      if (done) resolve();
+      if (outcome !== false) resolve(outcome === true);
     });
   });
 }

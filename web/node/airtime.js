@@ -43,11 +43,13 @@ function draw(airtime, body, extra) {
   } else if (airtime.recovers_in_s > 0) {
     body.append(callout('wait', `A full message fits again in ${duration(airtime.recovers_in_s * 1000)}.`));
   }
-  body.append(channelBar(airtime.channel_utilization));
+  const notes = airtime.notes ?? [];
+  if (airtime.channel_utilization !== null) body.append(channelBar(airtime.channel_utilization));
+  else if (notes.length === 0) body.append(element('p', { class: 'fine' }, 'The radio does not say how busy the channel is.'));
   if (airtime.air_util_tx !== null) {
     body.append(element('p', { class: 'fine' }, `The radio itself counts ${percent(airtime.air_util_tx, 2)} of the hour.`));
   }
-  for (const note of airtime.notes ?? []) body.append(element('p', { class: 'fine' }, visibleText(note, 300)));
+  for (const note of notes) body.append(element('p', { class: 'fine' }, visibleText(note, 300)));
 }
 
 /**
@@ -74,11 +76,8 @@ function usedBar(used, share, limit) {
   return element('div', { class: 'bar-block' }, bar, legend);
 }
 
-/** @param {number | null} use */
+/** @param {number} use */
 function channelBar(use) {
-  if (use === null) {
-    return element('p', { class: 'fine' }, 'The radio does not say how busy the channel is.');
-  }
   const word = use >= TOO_BUSY ? 'too busy: nothing is sent' : use >= BUSY ? 'busy: slower' : 'room to send';
   const bar = meter('Channel use in the last minute', `${percent(use)}, ${word}`, use, 100, use >= TOO_BUSY ? 'full' : use >= BUSY ? 'near' : '');
   bar.classList.add('thin');

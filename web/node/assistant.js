@@ -13,9 +13,7 @@ import { badge, facts, panel } from './panel.js';
 
 /** @type {Map<string, 'good' | 'wait' | 'bad'>} */
 const TONES = new Map([
-  ['ready', 'good'], ['available', 'good'], ['up', 'good'], ['answering', 'good'],
-  ['loading', 'wait'], ['unknown', 'wait'], ['untried', 'wait'], ['no_tools', 'wait'],
-  ['down', 'bad'], ['failed', 'bad'], ['unreachable', 'bad'],
+  ['ready', 'good'], ['resting', 'wait'], ['failing', 'bad'],
 ]);
 
 /** @returns {Panel} */
@@ -71,8 +69,8 @@ function legList(assistant) {
  */
 function legsOfOld(assistant) {
   return [
-    { name: 'ollama', state: assistant.ollama_detected ? 'ready' : 'down' },
-    { name: 'claude', state: assistant.claude_available ? 'ready' : 'not configured' },
+    { name: 'ollama', state: assistant.ollama_detected ? 'ready' : 'failing' },
+    { name: 'claude', state: assistant.claude_available ? 'ready' : 'unavailable' },
   ];
 }
 

@@ -24,7 +24,7 @@ export function showGlance({ status, assistant }) {
     else points.push([used >= share ? 'wait' : 'good', `${airSeconds(used)} of ${airSeconds(share)} s`, ' on air']);
   }
   if (assistant !== null) {
-    const leg = (assistant.legs ?? []).find(({ state }) => state === 'ready' || state === 'available' || state === 'up');
+    const leg = (assistant.legs ?? []).find(({ state }) => state === 'ready');
     const name = leg?.name ?? (assistant.ollama_detected ? 'ollama' : assistant.claude_available ? 'claude' : 'offline');
     points.push(name === 'offline' ? ['wait', 'no model', ''] : ['good', legName(name), ' answers']);
   }

@@ -50,7 +50,7 @@ describe('access', { skip: missing }, () => {
         await violations(page, 'log-in with an error');
 
         const chat = await logIn(page, server);
-        await page.locator('#disk .meter').waitFor({ state: 'attached' });
+        await page.locator('#disk .meter').first().waitFor({ state: 'attached' });
         await violations(page, 'page');
         await violations(chat, 'empty chat');
         await shot('empty');
@@ -140,7 +140,7 @@ describe('access', { skip: missing }, () => {
       assert.equal(await chat.locator('#log').evaluate((log) => log.scrollWidth - log.clientWidth), 0, 'the log');
       if (width === 320) await page.screenshot({ path: `${OUTPUT}chat-320-light.png` });
       if (width < 900) await page.getByRole('button', { name: 'Status' }).click();
-      await page.locator('#disk .meter').waitFor();
+      await page.locator('#disk .meter').first().waitFor();
       assert.equal(await page.evaluate(wider), 0, 'the page');
       assert.equal(await page.locator('#status-pane').evaluate((pane) => pane.scrollWidth - pane.clientWidth), 0, 'the status');
       if (width === 320) await page.screenshot({ path: `${OUTPUT}status-320-light.png` });

@@ -193,6 +193,19 @@ describe('the chat', { skip: missing }, () => {
     await close();
   });
 
+  test('copy puts the answer’s own text on the clipboard, from inside the sandbox', async () => {
+    const { page, close } = await openPage(browser);
+    const chat = await logIn(page, server);
+    server.model.say('Copy **me**.');
+    await ask(chat, 'Say something to copy.');
+    await chat.getByRole('button', { name: 'Copy' }).click();
+    await chat.getByRole('button', { name: 'Copied' }).waitFor();
+    await chat.getByLabel('Message to the assistant').focus();
+    await page.keyboard.press('Control+V');
+    assert.equal(await chat.getByLabel('Message to the assistant').inputValue(), 'Copy **me**.');
+    await close();
+  });
+
   test('`archyBridge.sendChat` gives the answer, and the whole of it as the one token', async () => {
     const { page, close } = await openPage(browser);
     const chat = await logIn(page, server);

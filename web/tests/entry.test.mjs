@@ -180,7 +180,8 @@ describe('the first start', { skip: missing }, () => {
     await second.page.getByLabel('New password').fill(PASSWORD);
     await second.page.getByLabel('Once more').fill(PASSWORD);
     await second.page.getByRole('button', { name: 'Set password' }).click();
-    await second.page.getByText('set up already').waitFor();
+    await second.page.getByText('This node is set up already. Log in with its password.').waitFor();
+    await second.page.getByRole('heading', { name: 'Log in to this node' }).waitFor();
     assert.equal(await second.page.locator('iframe').count(), 0);
     await second.close();
   });

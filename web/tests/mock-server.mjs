@@ -168,7 +168,7 @@ export class MockDaemon {
     if (method === 'auth.setup') {
       if (this.#password !== null) throw new Refused('set_up_already', 'this node is set up already: log in with its password');
       if (params.token !== this.setupToken) throw new Refused('login_failed', 'that did not match');
-      if (params.password.length < 10) throw new Refused('invalid_params', 'a password needs at least 10 characters');
+      if (params.password.length < 8) throw new Refused('invalid_params', 'the password needs at least 8 characters', { detail: 'the password needs at least 8 characters' });
       this.#password = params.password;
       return this.#open(response, cookie);
     }

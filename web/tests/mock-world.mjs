@@ -31,7 +31,7 @@ export function lively() {
       models: ['qwen2.5-coder:7b', 'llama3.2:3b'], claude_available: false,
       legs: [
         { name: 'ollama', state: 'ready', reason: null },
-        { name: 'claude', state: 'off', reason: 'no key in secrets/claude-api-key' },
+        { name: 'claude', state: 'unavailable', reason: 'no key in secrets/claude-api-key' },
         { name: 'offline', state: 'ready', reason: null },
       ],
       allowed_contacts: [
@@ -56,7 +56,12 @@ export function lively() {
       node({ node: '!0badcafe', long_name: 'Ana\u202e \u200b<b>bold</b>', short_name: 'MAL', last_heard: now / 1000 - 3700, snr: -11.75, hops: 3, battery: 34 }),
       node({ node: '!5ea51de0', long_name: 'Seaside relay', short_name: 'SEA', last_heard: now / 1000 - 90_000, hops: 2 }),
     ],
-    disk: { path: '/var/lib/tombolo', total_bytes: 983_000_000_000, free_bytes: 412_000_000_000 },
+    disk: {
+      disks: [
+        { path: '/', total: 62_000_000_000, available: 21_400_000_000, used_percent: 66 },
+        { path: '/var/lib/tombolo', total: 983_000_000_000, available: 412_000_000_000, used_percent: 59 },
+      ],
+    },
   };
 }
 

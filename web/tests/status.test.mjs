@@ -40,7 +40,7 @@ describe('the status', { skip: missing }, () => {
     change(server.mock.world);
     const opened = await openPage(browser);
     await logIn(opened.page, server);
-    await opened.page.locator('#disk .meter').waitFor();
+    await opened.page.locator('#disk .meter').first().waitFor();
     return opened;
   }
 
@@ -61,7 +61,7 @@ describe('the status', { skip: missing }, () => {
     assert.match(await text(page, 'assistant'), /Ollama/);
     assert.match(await text(page, 'assistant'), /!ai/);
     assert.match(await text(page, 'contacts'), /!a1b2c3d4/);
-    await page.locator('#disk [role="meter"]').waitFor();
+    await page.locator('#disk [role="meter"]').first().waitFor();
     assert.deepEqual(faults, []);
     await close();
   });
