@@ -76,6 +76,8 @@ async fn every_method_is_refused_to_who_lacks_what_it_asks_for() {
     assert_eq!(answer.status, 200);
     let other = node.login(None).await;
     let unknown = format!("tombolo_session={}", "A".repeat(43));
+    let said = node.rpc("assistant.chat", json!({ "text": "remember" })).session(&session);
+    assert_eq!(said.send().await.status, 200);
     let asked_before = (node.mesh_asked(), node.leg.asked());
 
     // What is wrong, the request that has it, and what a method that needs a session answers; a fourth
@@ -130,8 +132,9 @@ async fn every_method_is_refused_to_who_lacks_what_it_asks_for() {
         }
     }
     assert_eq!((node.mesh_asked(), node.leg.asked()), asked_before, "something was run");
-    let answer = node.rpc("auth.whoami", json!({})).session(&session).send().await;
+    let answer = node.rpc("assistant.history", json!({})).session(&session).send().await;
     assert_eq!(answer.status, 200, "the session was touched");
+    assert!(answer.body.contains("remember"), "the transcript was touched");
 
     let answer =
         node.rpc("auth.login", json!({ "password": PASSWORD })).session(&session).send().await;

@@ -162,6 +162,10 @@ async fn a_transcript_belongs_to_its_session_and_outlives_logout_and_restart() {
     let again = node.login(Some(&session.cookie)).await;
     assert_ne!(again.cookie, session.cookie);
     assert_eq!(texts(&node, &again).await[0], "mine");
+    // A page that was loaded anew asks for its turn again and is given the stored answer.
+    let stored = ask(&node, &again, "mine", "t1").send().await.json();
+    assert_eq!(stored["result"]["text"], "You said **mine** <script>");
+    assert_eq!(node.leg.asked(), 0, "no model was asked");
     assert!(texts(&node, &other).await.is_empty());
     let stranger = node.login(None).await;
     assert!(texts(&node, &stranger).await.is_empty());

@@ -1,6 +1,9 @@
 //! What is served fits the contract in `docs/rpc.schema.json`, and no secret is in any of it.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tombolo::assistant::Assistant;
+use tombolo::config::AssistantConfig;
 use tombolo::rpc::methods::METHODS;
 use tombolo::secrets::{Secret, SecretName, Secrets};
 
@@ -91,6 +94,28 @@ fn the_judge_can_say_no() {
     }
 }
 
+/// A cloud that answers each request with what it was sent, key and all.
+async fn echoing_cloud() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 16 * 1024];
+            let count = stream.read(&mut request).await.unwrap_or(0);
+            let echo = String::from_utf8_lossy(&request[..count]).into_owned();
+            let body = json!({ "type": "error", "error": { "type": "x", "message": echo } });
+            let body = body.to_string();
+            let head = format!(
+                "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.write_all(body.as_bytes()).await;
+        }
+    });
+    format!("http://{address}")
+}
+
 #[tokio::test]
 async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
     let folder = folder();
@@ -99,7 +124,12 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
     secrets.write(SecretName::ClaudeApiKey, &Secret::new(canary)).unwrap();
     secrets.write(SecretName::OpenaiApiKey, &Secret::new(canary)).unwrap();
     let hash = secrets.read(SecretName::OperatorPassword).unwrap().unwrap();
-    let node = Node::start(folder.path()).await;
+    // The real legs: no Ollama there, and a cloud that gives everything away.
+    let mut config = AssistantConfig::default();
+    config.ollama.url = "http://127.0.0.1:1".to_owned();
+    config.claude.url = echoing_cloud().await;
+    let assistant = Assistant::new(&config, secrets, folder.path()).unwrap();
+    let node = Node::with(folder.path(), assistant).await;
     let contract: Value = serde_json::from_str(include_str!("../docs/rpc.schema.json")).unwrap();
 
     let login = node.rpc("auth.login", json!({ "password": PASSWORD })).send().await;

@@ -4,10 +4,17 @@
 // helpers; and tests lay out files of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-mod backends;
 mod support;
 
+mod backends;
+mod chat_command;
+mod claude;
+mod conversation;
+mod identity;
+mod operator_password;
 mod python_client;
+mod recorded_answers;
+mod restart;
 mod rpc_authorisation;
 mod rpc_chat;
 mod rpc_contract;

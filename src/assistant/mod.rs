@@ -7,6 +7,8 @@ pub mod backends;
 pub mod caller;
 pub mod chat;
 pub mod history;
+pub mod http;
+pub mod leaked_call;
 pub mod legs;
 pub mod loop_;
 pub mod prompt;

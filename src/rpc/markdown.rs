@@ -55,8 +55,8 @@ impl Page {
                 self.text(&text);
                 self.out.push_str("</code>");
             }
-            Event::SoftBreak => self.out.push('\n'),
-            Event::HardBreak => self.out.push_str("<br>"),
+            // Models break lines where they mean it.
+            Event::SoftBreak | Event::HardBreak => self.out.push_str("<br>"),
             Event::Rule => self.out.push_str("<hr>"),
             // Not switched on above; as text if ever they are.
             Event::InlineMath(text) | Event::DisplayMath(text) | Event::FootnoteReference(text) => {
@@ -207,7 +207,7 @@ mod tests {
                 "|a|b|\n|-|-|\n|1|2|",
                 "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>",
             ),
-            ("a\\\nb", "<p>a<br>b</p>"),
+            ("a\\\nb\nc", "<p>a<br>b<br>c</p>"),
             ("---", "<hr>"),
         ] {
             assert_eq!(to_html(markdown), html, "{markdown}");

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::Response;
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -28,6 +29,8 @@ pub enum Answer {
     Hang,
     /// The connection closes in the middle of the body, after these bytes of it.
     Cut(String),
+    /// These bytes of the body, and then nothing more.
+    Stalled(String),
     /// Later.
     Delayed(Duration, Box<Answer>),
 }
@@ -116,7 +119,9 @@ struct Script {
     queue: VecDeque<Answer>,
     default: Answer,
     requests: Vec<Recorded>,
-    disconnected: usize,
+    /// How many requests came, for those who wait for one.
+    arrived: watch::Sender<usize>,
+    left: watch::Sender<usize>,
     show: (u16, Value),
 }
 
@@ -137,7 +142,8 @@ impl ScriptedOllama {
             queue: VecDeque::new(),
             default: Answer::text("ok"),
             requests: Vec::new(),
-            disconnected: 0,
+            arrived: watch::Sender::new(0),
+            left: watch::Sender::new(0),
             show: (200, show(Some(&["completion", "tools"]))),
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -174,7 +180,19 @@ impl ScriptedOllama {
 
     /// How many clients left before their answer was complete.
     pub fn disconnected(&self) -> usize {
-        lock(&self.script).disconnected
+        *lock(&self.script).left.borrow()
+    }
+
+    /// Waits until that many clients have left; fails the test if they never do.
+    pub async fn wait_disconnected(&self, count: usize) {
+        let left = lock(&self.script).left.subscribe();
+        reached(left, count, "clients that left").await;
+    }
+
+    /// Waits until that many requests have come, on any path; fails the test if they never do.
+    pub async fn wait_requests(&self, count: usize) {
+        let arrived = lock(&self.script).arrived.subscribe();
+        reached(arrived, count, "requests").await;
     }
 
     /// What `/api/show` says; `None`: an old server, without that key.
@@ -191,6 +209,13 @@ impl ScriptedOllama {
 impl Drop for ScriptedOllama {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+async fn reached(mut counter: watch::Receiver<usize>, count: usize, what: &str) {
+    let wait = counter.wait_for(|now| *now >= count);
+    if tokio::time::timeout(Duration::from_secs(20), wait).await.is_err() {
+        panic!("waited for {count} {what}, and there were {}", *counter.borrow());
     }
 }
 
@@ -218,7 +243,7 @@ struct Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         if !self.answered {
-            lock(&self.script).disconnected += 1;
+            lock(&self.script).left.send_modify(|left| *left += 1);
         }
     }
 }
@@ -232,13 +257,17 @@ async fn serve(
 ) -> Response {
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let path = uri.path().to_owned();
-    lock(&script).requests.push(Recorded {
-        method: method.to_string(),
-        path: path.clone(),
-        headers,
-        body: body.clone(),
-        at: Instant::now(),
-    });
+    {
+        let mut script = lock(&script);
+        script.requests.push(Recorded {
+            method: method.to_string(),
+            path: path.clone(),
+            headers,
+            body: body.clone(),
+            at: Instant::now(),
+        });
+        script.arrived.send_modify(|arrived| *arrived += 1);
+    }
     let models =
         json!({"models": [{"name": "toy:latest", "model": "toy:latest", "context_length": 8192}]});
     match (method.as_str(), path.as_str()) {
@@ -260,10 +289,8 @@ async fn serve(
 }
 
 async fn answer(script: Shared, request: &Value) -> Response {
-    let mut next = {
-        let mut script = lock(&script);
-        script.queue.pop_front().unwrap_or_else(|| script.default.clone())
-    };
+    let queued = lock(&script).queue.pop_front();
+    let mut next = queued.unwrap_or_else(|| lock(&script).default.clone());
     let mut leaving = Leaving { script, answered: false };
     while let Answer::Delayed(by, then) = next {
         tokio::time::sleep(by).await;
@@ -299,6 +326,15 @@ async fn answer(script: Shared, request: &Value) -> Response {
                 chunk
             });
             respond(200, "application/json", &[], Body::from_stream(chunks))
+        }
+        Answer::Stalled(begun) => {
+            leaving.answered = false;
+            // The stream holds the guard: a client that leaves drops both.
+            let chunks = stream::unfold((Some(begun), leaving), |(begun, leaving)| async move {
+                let Some(begun) = begun else { return std::future::pending().await };
+                Some((Ok::<_, std::io::Error>(Bytes::from(begun)), (None, leaving)))
+            });
+            respond(200, "application/x-ndjson", &[], Body::from_stream(chunks))
         }
         Answer::Hang | Answer::Delayed(..) => unreachable!("resolved above"),
     }

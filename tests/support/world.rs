@@ -290,6 +290,11 @@ pub fn joined(parts: &[tombolo::sim::Heard]) -> String {
         .join(" ")
 }
 
+/// A text without white space: at a cut there may be more or less of it.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
 /// Reads a whole folder's files as text, for a search for what must not be there.
 pub fn all_files(folder: &Path) -> String {
     let mut text = String::new();

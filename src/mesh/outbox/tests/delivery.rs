@@ -126,6 +126,21 @@ fn a_killed_process_goes_on_where_it_was() {
 }
 
 #[test]
+fn what_the_radio_may_repeat_after_a_kill_is_charged_once() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, "hello");
+    bench.sent();
+    let used = bench.outbox.ledger.used_us(bench.now);
+    for _ in 0..3 {
+        bench.restart();
+        assert_eq!(bench.outbox.ledger.used_us(bench.now), used, "three transmissions");
+    }
+    bench.up();
+    bench.next().unwrap();
+    assert_eq!(bench.outbox.ledger.used_us(bench.now), 2 * used, "and again as many");
+}
+
+#[test]
 fn killed_before_anything_left_it_leaves_after_the_start() {
     let mut bench = Bench::down(1.0);
     bench.answer("a", ANA, "hello");
