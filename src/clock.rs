@@ -4,6 +4,8 @@
 //! advanced by Tokio's clock (so that a paused clock pauses it), and Unix time for people and files.
 //! Must not be used to measure anything that a test compares.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // the one place that may
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// One instant, as two clocks show it.
@@ -59,7 +61,6 @@ impl Clock {
 }
 
 /// Unix time in milliseconds, from the real clock.
-#[allow(clippy::disallowed_methods)] // this is the one place that may
 pub fn unix_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

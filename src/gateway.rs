@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::assistant::Assistant;
+use crate::assistant::{Assistant, ChatContext};
 use crate::clock::Clock;
 use crate::config::{self, Config, PortSpec};
+use crate::mesh::service::{Answer, Answerer};
 use crate::mesh::{self, MeshHandle, MeshParts};
 use crate::radio::{link, transport::Connector};
 use crate::rpc::Services;
@@ -194,6 +195,12 @@ impl Gateway {
         if tokio::time::timeout(DRAIN, self.tracker.wait()).await.is_err() {
             warn!(parts = self.tracker.len(), "some parts did not stop in time");
         }
+    }
+}
+
+impl Answerer for Assistant {
+    fn chat(&self, context: ChatContext, text: String) -> Answer<'_> {
+        Box::pin(async move { Assistant::chat(self, context, &text).await })
     }
 }
 

@@ -7,9 +7,7 @@ use tombolo::cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        #[cfg(any())]
         Command::Run(args) => tombolo::cli::run::run(args),
-        #[cfg(any())]
         Command::Demo(args) => tombolo::cli::demo::run(args),
         Command::Sim(args) => tombolo::cli::sim::run(args),
         Command::Chat(args) => tombolo::cli::chat::run(args),

@@ -1,1 +1,154 @@
-//! (being written)
+//! The web server: the embedded pages, `/rpc` and `/healthz`.
+//!
+//! Owns the routes, the check of `Host` before all of them, and the security headers after all of them.
+//! Decides nothing about a call: that is RPC's.
+
+pub mod assets;
+pub mod connection;
+pub mod headers;
+pub mod health;
+pub mod hosts;
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Router};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::rpc::{self, Services};
+use assets::Asset;
+use connection::Peer;
+use headers::Kind;
+
+/// Everything that is served.
+pub fn router(services: Arc<Services>) -> Router {
+    let (node, node_files) = split(assets::node());
+    let (aiui, aiui_files) = split(assets::aiui());
+    let mut router = Router::new()
+        .route(
+            "/",
+            get(node_page).with_state(Page { services: Arc::clone(&services), index: node }),
+        )
+        .route("/aiui", get(async || Redirect::permanent("/aiui/")))
+        .route("/aiui/", page(&aiui, Kind::Frame))
+        .route("/chat", get(async || Redirect::permanent("/chat/")))
+        .route("/chat/", page(&aiui, Kind::ChatPage))
+        .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
+        .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
+    for asset in node_files {
+        if asset.name == "icon.svg" {
+            // Asked for unbidden by browsers on pages that name no icon.
+            router = router.route("/favicon.ico", file(&asset, Kind::NodeFile));
+        }
+        router = router.route(&format!("/{}", asset.name), file(&asset, Kind::NodeFile));
+    }
+    for asset in aiui_files {
+        router = router.route(&format!("/aiui/{}", asset.name), file(&asset, Kind::FrameFile));
+    }
+    router
+        .fallback(async || StatusCode::NOT_FOUND)
+        .layer(middleware::from_fn_with_state(services, guard))
+}
+
+/// Serves until `cancel`; then stops the operator's turns and lets requests in flight end.
+pub async fn serve(listener: TcpListener, services: Arc<Services>, cancel: CancellationToken) {
+    let router = router(Arc::clone(&services));
+    let stopping = async {
+        cancel.cancelled().await;
+        services.turns.stop_all();
+    };
+    tokio::join!(connection::accept(listener, router, cancel.clone()), stopping);
+}
+
+/// Around every route: nothing is looked at under a foreign name, and nothing leaves without its headers.
+async fn guard(State(services): State<Arc<Services>>, request: Request, next: Next) -> Response {
+    let Some(host) = services.hosts.of(request.uri(), request.headers()).map(str::to_owned) else {
+        let mut response =
+            (StatusCode::FORBIDDEN, "this is not a name of the node (key http.hosts)")
+                .into_response();
+        headers::set(response.headers_mut(), Kind::Data, "");
+        return response;
+    };
+    let mut response = next.run(request).await;
+    let kind = response.extensions().get::<Kind>().copied().unwrap_or(Kind::Data);
+    headers::set(response.headers_mut(), kind, &host);
+    response
+}
+
+#[derive(Clone)]
+struct Page {
+    services: Arc<Services>,
+    index: Option<Arc<Asset>>,
+}
+
+/// The node page; with `?login=TOKEN`, a one-time link: it sets the cookie and leads to the page without
+/// the token in its address.
+async fn node_page(
+    State(page): State<Page>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    peer: Option<Extension<Peer>>,
+) -> Response {
+    let token = uri.query().and_then(|query| query.strip_prefix("login="));
+    let Some(token) = token.filter(|_| method == Method::GET) else {
+        return of_kind(body(page.index.as_deref()), Kind::NodePage);
+    };
+    let client = rpc::http::client(&headers, peer.as_deref());
+    let mut response = Redirect::to("/").into_response();
+    if let Some(new) = page.services.auth.redeem_link(token, &client).await {
+        rpc::http::set_cookie(&mut response, &new.token, false);
+    }
+    response
+}
+
+async fn healthz(State(services): State<Arc<Services>>) -> Response {
+    axum::Json(health::body(&services).await).into_response()
+}
+
+/// A folder's page, which has an address of its own, and its other files.
+fn split(assets: Vec<Asset>) -> (Option<Arc<Asset>>, Vec<Arc<Asset>>) {
+    let (pages, files): (Vec<_>, Vec<_>) =
+        assets.into_iter().map(Arc::new).partition(|asset| asset.name == "index.html");
+    (pages.into_iter().next(), files)
+}
+
+fn page(index: &Option<Arc<Asset>>, kind: Kind) -> MethodRouter {
+    let index = index.clone();
+    get(async move || of_kind(body(index.as_deref()), kind))
+}
+
+fn file(asset: &Arc<Asset>, kind: Kind) -> MethodRouter {
+    let asset = Arc::clone(asset);
+    get(async move |headers: HeaderMap| {
+        let known = headers
+            .get_all(header::IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|etag| etag.trim().trim_start_matches("W/").as_bytes() == asset.etag.as_bytes());
+        let mut response =
+            if known { StatusCode::NOT_MODIFIED.into_response() } else { body(Some(&asset)) };
+        response.headers_mut().insert(header::ETAG, asset.etag.clone());
+        of_kind(response, kind)
+    })
+}
+
+fn body(asset: Option<&Asset>) -> Response {
+    match asset {
+        Some(asset) => {
+            ([(header::CONTENT_TYPE, asset.content_type.clone())], asset.bytes).into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn of_kind(mut response: Response, kind: Kind) -> Response {
+    response.extensions_mut().insert(kind);
+    response
+}

@@ -3,7 +3,16 @@
 //! Owns the way from a question to its answer. Knows no radio, no HTTP session and no constant of the
 //! air; it is given a [`CallerScope`] and a text, and gives a text back.
 
+pub mod backends;
 pub mod caller;
+pub mod chat;
+pub mod history;
+pub mod http;
+pub mod leaked_call;
+pub mod legs;
+pub mod loop_;
+pub mod prompt;
+pub mod tools;
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub use caller::{
     Assurance, CallerScope, CategorySet, HistoryKey, PeerId, PermissionCategory, SessionId,
 };
+pub use chat::Assistant;
 
 /// Names one turn: chosen by the caller's side, the same again after a restart. A turn whose answer is
 /// already in the transcript is not run again: its stored answer is returned.

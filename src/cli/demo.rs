@@ -45,7 +45,7 @@ pub struct Args {
 
 /// Runs the demo.
 pub fn run(args: Args) -> Result<ExitCode> {
-    telemetry::start("warn");
+    telemetry::start("error");
     let typed = !args.once && std::io::stdin().is_terminal();
     let data = tempfile::Builder::new().prefix("tombolo-demo-").tempdir()?;
     let result = super::run::runtime()?.block_on(async {

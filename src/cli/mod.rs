@@ -3,10 +3,8 @@
 //! Owns what can be typed. Does no work itself.
 
 pub mod chat;
-#[cfg(any())]
 pub mod demo;
 pub mod operator;
-#[cfg(any())]
 pub mod run;
 pub mod sim;
 pub mod udev;
@@ -25,10 +23,8 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    #[cfg(any())]
     /// Run the daemon.
     Run(run::Args),
-    #[cfg(any())]
     /// Run the daemon on a simulated mesh, with nothing attached and nothing kept.
     Demo(demo::Args),
     /// Run only the simulated radio, for any Meshtastic client.

@@ -1,1 +1,93 @@
-//! (being written)
+//! RPC: how the node page asks.
+//!
+//! Owns `POST /rpc` from its bytes to its answer: envelope, session, CSRF token, role, parameters. Each
+//! handler asks the part that knows; none decides anything of its own. Knows no radio.
+//!
+//! In reading order: `methods` (what there is), `http` (from a request's headers to the dispatcher),
+//! `dispatcher` (the order of the checks), then a file an area.
+
+pub mod methods;
+pub mod schema;
+
+mod assistant_chat;
+mod assistant_schema;
+pub mod auth;
+mod auth_methods;
+mod dispatcher;
+pub mod error;
+pub mod http;
+mod legs;
+pub mod markdown;
+mod mesh;
+mod message;
+mod system;
+pub mod turns;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use crate::assistant::Assistant;
+use crate::assistant::chat::LegsReport;
+use crate::clock::{Clock, Now};
+use crate::config::Config;
+use crate::mesh::view::MeshHandle;
+use crate::secrets::Secrets;
+use crate::web::hosts::Hosts;
+use auth::{Auth, AuthError};
+use legs::LegsMemory;
+use turns::Turns;
+
+/// What the pages and RPC are served from.
+pub struct Services {
+    /// The one assistant.
+    pub assistant: Arc<Assistant>,
+    /// What is known of its legs.
+    legs: LegsMemory,
+    /// The mesh side.
+    pub mesh: MeshHandle,
+    /// Logins.
+    pub auth: Arc<Auth>,
+    /// The operator's running turns.
+    pub turns: Turns,
+    /// Which `Host` values are ours.
+    pub hosts: Hosts,
+    /// Shown by `system.info`.
+    pub data_dir: PathBuf,
+    /// The clock.
+    pub clock: Clock,
+    /// When this process began to serve.
+    pub started: Now,
+}
+
+impl Services {
+    /// The state of the assistant's legs, at most a few seconds old.
+    pub async fn legs(&self) -> LegsReport {
+        self.legs.of(&self.assistant).await
+    }
+
+    /// `listening` is the address that is really bound. Turns run on `tracker`.
+    pub fn new(
+        config: &Config,
+        listening: SocketAddr,
+        assistant: Arc<Assistant>,
+        mesh: MeshHandle,
+        secrets: Secrets,
+        tracker: TaskTracker,
+    ) -> Result<Services, AuthError> {
+        let clock = Clock::start();
+        Ok(Services {
+            assistant,
+            legs: LegsMemory::default(),
+            mesh,
+            auth: Arc::new(Auth::open(&config.data_dir, secrets, clock)?),
+            turns: Turns::new(tracker),
+            hosts: Hosts::new(listening, &config.http.hosts),
+            data_dir: config.data_dir.clone(),
+            clock,
+            started: clock.now(),
+        })
+    }
+}

@@ -19,7 +19,7 @@ const REBOOT_AFTER: Duration = Duration::from_secs(7);
 
 impl World {
     /// A packet of the client to its own radio.
-    pub fn to_own_node(&mut self, packet: MeshPacket) {
+    pub fn own_node_gets(&mut self, packet: MeshPacket) {
         self.queue_status(0, packet.id);
         let Some(mesh_packet::PayloadVariant::Decoded(data)) = &packet.payload_variant else {
             return;
@@ -65,7 +65,7 @@ impl World {
             })),
             ..MeshPacket::default()
         };
-        self.to_phone(packet);
+        self.show_client(packet, false);
     }
 
     fn admin(&mut self, request: Admin, _id: u32) -> Result<Option<Admin>, routing::Error> {

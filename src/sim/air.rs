@@ -14,6 +14,8 @@ use crate::node::PublicKey;
 const HEADER: usize = 16;
 /// Bytes that encryption to a key adds.
 const SEAL: usize = 12;
+/// Bytes that a signature adds.
+const SIGNATURE: usize = 66;
 /// The longest packet on the air.
 const MAX_FRAME: usize = 255;
 
@@ -38,6 +40,8 @@ pub(super) struct AirPacket {
     pub hop_start: u32,
     pub want_ack: bool,
     pub via_mqtt: bool,
+    /// Carries a signature (firmware 2.8).
+    pub signed: bool,
     /// Last byte of the number of who sent this copy.
     pub relay: u8,
 }
@@ -45,7 +49,9 @@ pub(super) struct AirPacket {
 impl AirPacket {
     /// Bytes on the air; `None` when no LoRa packet can hold it.
     pub fn frame_len(&self) -> Option<usize> {
-        frame_len(&self.data, matches!(self.lock, Lock::Sealed { .. }))
+        let len = frame_len(&self.data, matches!(self.lock, Lock::Sealed { .. }))?;
+        let len = len + if self.signed { SIGNATURE } else { 0 };
+        (len <= MAX_FRAME).then_some(len)
     }
 
     pub fn is_broadcast(&self) -> bool {

@@ -37,6 +37,11 @@ pub struct SimConfig {
     pub hop_loss: f32,
     /// Chance that a packet which came over relays comes a second time, 0..=1.
     pub duplicates: f32,
+    /// Chance that a packet goes to another client of the same radio (a phone on Bluetooth) instead of
+    /// this one, 0..=1.
+    pub stolen: f32,
+    /// What begins while our radio transmits or hears something else is lost to it.
+    pub collisions: bool,
     /// Packets that the radio keeps for a client. Boards of the classic ESP32 keep 8.
     pub phone_queue: usize,
     /// How often the radio looks after its client. Boards: a few ms; the native program: 100 ms.
@@ -75,6 +80,8 @@ impl Default for SimConfig {
             ],
             hop_loss: 0.0,
             duplicates: 0.0,
+            stolen: 0.0,
+            collisions: false,
             phone_queue: 8,
             poll: Duration::from_millis(5),
             jitter: Duration::from_millis(250),

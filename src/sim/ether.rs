@@ -5,10 +5,12 @@
 
 use std::collections::VecDeque;
 
+use meshtastic::Message as _;
 use meshtastic::protobufs::{Data, PortNum, routing};
 
 use super::air::{AirPacket, Lock, Recent};
 use super::config::SimPeer;
+use super::device;
 use super::phone::routing_data;
 use super::router::last_byte;
 use super::world::{Event, HISTORY, World};
@@ -49,6 +51,8 @@ pub(super) struct Peer {
     pub spec: SimPeer,
     seen: Recent<(u32, u32)>,
     pub heard: VecDeque<Heard>,
+    /// How many there were in all.
+    pub heard_total: u64,
     pending: Vec<Pending>,
 }
 
@@ -60,7 +64,13 @@ struct Pending {
 
 impl Peer {
     pub fn new(spec: SimPeer) -> Peer {
-        Peer { spec, seen: Recent::new(HISTORY), heard: VecDeque::new(), pending: Vec::new() }
+        Peer {
+            spec,
+            seen: Recent::new(HISTORY),
+            heard: VecDeque::new(),
+            heard_total: 0,
+            pending: Vec::new(),
+        }
     }
 }
 
@@ -83,6 +93,7 @@ impl World {
                 at += self.relay_us(airtime_us);
                 if ring == 1 && !self.rng.chance(self.config.hop_loss) {
                     let (boot, id) = (self.boot, packet.id);
+                    self.plan_carrier(at, airtime_us);
                     self.at(at, Event::OwnRelayed { boot, id, airtime_us });
                 }
             }
@@ -151,6 +162,7 @@ impl World {
                 if peer.heard.len() >= MAX_HEARD {
                     peer.heard.pop_front();
                 }
+                peer.heard_total += 1;
                 peer.heard.push_back(Heard {
                     id: PacketId(packet.id),
                     from: NodeNum(packet.from),
@@ -162,9 +174,19 @@ impl World {
                     at_ms,
                 });
             }
-            Ok(PortNum::NodeinfoApp) => peer.spec.forgets_our_key = false,
+            Ok(PortNum::NodeinfoApp) => {
+                peer.spec.forgets_our_key = false;
+                if for_it && new && packet.data.want_response {
+                    self.peer_introduces_itself(index, packet.id);
+                }
+            }
             Ok(PortNum::RoutingApp) if for_it => {
                 peer.pending.retain(|p| p.packet.id != packet.data.request_id);
+                let unknown = routing_data(routing::Error::PkiUnknownPubkey as i32, 0).payload;
+                if new && packet.data.payload == unknown {
+                    // Our radio has no key of it: it introduces itself, as ours would.
+                    self.peer_introduces_itself(index, 0);
+                }
             }
             _ => {}
         }
@@ -173,6 +195,33 @@ impl World {
             let text = packet.data.portnum == PortNum::TextMessageApp as i32;
             self.peer_answers(index, &packet, routing::Error::None, text);
         }
+    }
+
+    /// A peer's names and key for our radio.
+    fn peer_introduces_itself(&mut self, index: usize, request_id: u32) {
+        let Some(spec) = self.peers.get(index).map(|p| p.spec.clone()) else { return };
+        let short: String = spec.name.chars().take(3).collect();
+        let user = device::user(spec.num.0, &spec.name, &short.to_uppercase(), spec.key);
+        let packet = AirPacket {
+            from: spec.num.0,
+            to: self.device.num,
+            id: 0,
+            data: Data {
+                portnum: PortNum::NodeinfoApp as i32,
+                payload: user.encode_to_vec(),
+                request_id,
+                bitfield: Some(0),
+                ..Data::default()
+            },
+            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
+            hop_limit: 3,
+            hop_start: 3,
+            want_ack: false,
+            via_mqtt: false,
+            signed: false,
+            relay: last_byte(spec.num.0),
+        };
+        self.peer_sends(index, packet);
     }
 
     fn peer_answers(
@@ -196,6 +245,7 @@ impl World {
             hop_start: hops,
             want_ack,
             via_mqtt: false,
+            signed: false,
             relay: last_byte(peer.spec.num.0),
         };
         self.peer_sends(index, answer);
@@ -228,6 +278,7 @@ impl World {
             hop_start: 3,
             want_ack: saying.want_ack && saying.to == SayTo::Direct,
             via_mqtt: saying.via_mqtt,
+            signed: saying.signed && saying.to != SayTo::Direct,
             relay: last_byte(spec.num.0),
         };
         if packet.frame_len().is_none() {
@@ -284,7 +335,9 @@ impl World {
         // Every chance is drawn, so that one peer's fate does not shift the others'.
         lost |= self.rng.chance(if is_ack { ack_loss } else { 0.0 });
         lost |= self.rng.chance(loss);
-        let mut at = self.now_us + self.relay_us(airtime_us);
+        // A neighbour hears us and waits; it can't do better about what it does not hear.
+        let from = if hops == 0 { self.now_us.max(self.tx.sends_until_us) } else { self.now_us };
+        let mut at = from + self.relay_us(airtime_us);
         if lost || hops > packet.hop_limit {
             return;
         }
@@ -309,9 +362,17 @@ impl World {
         if twice {
             let later = at + self.relay_us(airtime_us);
             let packet = Box::new(arriving.clone());
+            self.plan_carrier(later, airtime_us);
             self.at(later, Event::RadioHears { packet, snr, rssi });
         }
+        self.plan_carrier(at, airtime_us);
         self.at(at, Event::RadioHears { packet: Box::new(arriving), snr, rssi });
+    }
+
+    /// Something of that length will have arrived at our radio by then.
+    fn plan_carrier(&mut self, end_us: u64, airtime_us: u64) {
+        let begin = end_us.saturating_sub(self.real(airtime_us)).max(self.now_us);
+        self.at(begin, Event::Carrier { until_us: end_us });
     }
 
     /// Time on the air of a packet, unscaled.

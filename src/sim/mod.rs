@@ -8,8 +8,10 @@
 
 mod admin;
 mod air;
+mod client;
 mod config;
 mod device;
+mod engine;
 mod ether;
 mod phone;
 mod pty;
@@ -20,23 +22,22 @@ mod stream;
 mod world;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use meshtastic::protobufs::{MeshPacket, NodeInfo};
 use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::node::{NodeNum, PacketId, PublicKey};
 pub use air::Transmission;
 pub use config::{SimChannel, SimConfig, SimPeer, key_for};
+use engine::Shared;
 pub use ether::Heard;
 pub use scenario::{Scenario, ScenarioError};
-use world::{Event, World, micros};
+use world::{Event, World};
 
 /// Bytes between an in-process client and the radio.
 const DUPLEX_BYTES: usize = 64 * 1024;
@@ -69,6 +70,8 @@ pub struct Saying {
     pub via_mqtt: bool,
     /// Its radio wants an ack. On a channel it never does.
     pub want_ack: bool,
+    /// Firmware 2.8 has signed it, and our radio has checked that: on a channel only.
+    pub signed: bool,
     /// A direct message with the channel key only, as old firmware sends it.
     pub in_the_open: bool,
 }
@@ -85,6 +88,7 @@ impl Saying {
             emoji: false,
             via_mqtt: false,
             want_ack: to == SayTo::Direct,
+            signed: false,
             in_the_open: false,
         }
     }
@@ -97,87 +101,13 @@ pub struct Sim {
     shared: Arc<Shared>,
 }
 
-/// What the handle, the connections and the clock share.
-struct Shared {
-    world: Mutex<World>,
-    origin: Instant,
-    /// The calendar may have changed.
-    wake: Arc<Notify>,
-    /// Counts the looks at the world, so that waiting for a state needs no polling.
-    changes: watch::Sender<u64>,
-    runtime: tokio::runtime::Handle,
-    tasks: TaskTracker,
-}
-
-impl Shared {
-    /// Brings the world up to date, does something with it, and lets what follows at once happen.
-    fn with<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        let now_us = micros(self.origin.elapsed());
-        world.run_until(now_us);
-        let result = act(&mut world);
-        world.run_until(now_us);
-        drop(world);
-        self.wake.notify_one();
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
-        result
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.wake.notify_one();
-    }
-}
-
-/// Lets events happen at their time.
-async fn keep_time(shared: Weak<Shared>, wake: Arc<Notify>) {
-    let mut handled = None;
-    loop {
-        let next = {
-            let Some(shared) = shared.upgrade() else { return };
-            let mut world = shared.world.lock().unwrap_or_else(PoisonError::into_inner);
-            world.run_until(micros(shared.origin.elapsed()));
-            let next = world.next_due().map(|at| shared.origin + Duration::from_micros(at));
-            drop(world);
-            if handled.is_some() {
-                shared.changes.send_modify(|count| *count = count.wrapping_add(1));
-            }
-            next
-        };
-        handled = next;
-        match next {
-            Some(at) => tokio::select! {
-                () = tokio::time::sleep_until(at) => {}
-                () = wake.notified() => {}
-            },
-            None => wake.notified().await,
-        }
-    }
-}
-
 impl Sim {
     /// Starts it on the current Tokio runtime.
     ///
     /// # Panics
     /// Outside of a runtime.
     pub fn start(config: SimConfig) -> Sim {
-        let runtime = tokio::runtime::Handle::current();
-        let wake = Arc::new(Notify::new());
-        let shared = Arc::new(Shared {
-            world: Mutex::new(World::new(config)),
-            origin: Instant::now(),
-            wake: wake.clone(),
-            changes: watch::Sender::new(0),
-            runtime,
-            tasks: TaskTracker::new(),
-        });
-        shared.spawn(keep_time(Arc::downgrade(&shared), wake));
-        Sim { shared }
+        Sim { shared: Shared::start(config) }
     }
 
     /// An in-process client. It evicts the one before, which gets an end of file; while the radio
@@ -253,7 +183,7 @@ impl Sim {
 
     /// Gives the client a packet as if the radio had received it. Nothing about it is checked.
     pub fn inject(&self, packet: MeshPacket) {
-        self.shared.with(|world| world.to_phone(packet));
+        self.shared.with(|world| world.show_client(packet, false));
     }
 
     /// Puts bytes between the frames to the client: log text, broken frames.
@@ -290,9 +220,7 @@ impl Sim {
         loop {
             changes.mark_unchanged();
             let heard = {
-                // Not through `with`, which would count as a change and wake this again.
-                let mut world = self.shared.world.lock().unwrap_or_else(PoisonError::into_inner);
-                world.run_until(micros(self.shared.origin.elapsed()));
+                let world = self.shared.look();
                 let index = index_of(&world, peer);
                 world.peers[index].heard.iter().cloned().collect::<Vec<_>>()
             };
@@ -310,6 +238,33 @@ impl Sim {
                         self.transmissions().iter().rev().take(8).collect::<Vec<_>>(),
                     ));
                 }
+            }
+        }
+    }
+
+    /// Calls back for each text that a peer hears from now on. Never ends by itself.
+    pub async fn follow(&self, mut each: impl FnMut(&str, &Heard)) {
+        let mut changes = self.shared.changes.subscribe();
+        let mut told: Vec<u64> = Vec::new();
+        loop {
+            changes.mark_unchanged();
+            let mut news = Vec::new();
+            {
+                let world = self.shared.look();
+                told.resize(world.peers.len(), 0);
+                for (peer, told) in world.peers.iter().zip(&mut told) {
+                    let new = usize::try_from(peer.heard_total - *told).unwrap_or(usize::MAX);
+                    let skip = peer.heard.len().saturating_sub(new);
+                    let name = &peer.spec.name;
+                    news.extend(peer.heard.iter().skip(skip).map(|h| (name.clone(), h.clone())));
+                    *told = peer.heard_total;
+                }
+            }
+            for (peer, heard) in &news {
+                each(peer, heard);
+            }
+            if changes.changed().await.is_err() {
+                return;
             }
         }
     }
@@ -374,12 +329,34 @@ impl Sim {
 
     /// Milliseconds since the start of the simulation.
     pub fn now_ms(&self) -> u64 {
-        micros(self.shared.origin.elapsed()) / 1000
+        self.shared.now_us() / 1000
     }
 
     /// Is a client attached?
     pub fn is_attached(&self) -> bool {
         self.shared.with(|world| world.phone.conn.is_some())
+    }
+
+    /// Waits until a client is attached, or none is.
+    ///
+    /// # Errors
+    /// After `timeout` by Tokio's clock.
+    pub async fn wait_attached(&self, attached: bool, timeout: Duration) -> Result<(), String> {
+        let mut changes = self.shared.changes.subscribe();
+        let deadline = Instant::now() + timeout;
+        loop {
+            changes.mark_unchanged();
+            if self.shared.look().phone.conn.is_some() == attached {
+                return Ok(());
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep_until(deadline) => {
+                    let state = if attached { "no client" } else { "still a client" };
+                    return Err(format!("{state} after {timeout:?}"));
+                }
+            }
+        }
     }
 
     /// The radio sends its own telemetry to the client now, not only at the next minute.

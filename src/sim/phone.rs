@@ -1,24 +1,21 @@
-//! Our simulated radio towards its client: sessions, the small queues, refusals at the door.
+//! What our simulated radio gives its client: the small queues, telemetry, and when they are emptied.
 //!
-//! Owns what a client sends and gets. What goes on air is `router`'s, settings are `admin`'s.
+//! Owns everything on its way to the client. What a client says is handled in `client`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use meshtastic::Message as _;
 use meshtastic::protobufs::{
-    ClientNotification, Data, DeviceMetrics, FromRadio, Heartbeat, MeshPacket, PortNum,
-    QueueStatus, Routing, Telemetry, ToRadio, from_radio, log_record, mesh_packet, routing,
-    telemetry, to_radio,
+    ClientNotification, Data, DeviceMetrics, FromRadio, MeshPacket, PortNum, QueueStatus, Routing,
+    Telemetry, from_radio, log_record, mesh_packet, routing, telemetry,
 };
 
 use super::air::Recent;
 use super::router::MAX_TX_QUEUE;
-use super::stream::{Conn, Line, Reader};
+use super::stream::{Conn, Reader};
 use super::world::{Event, World, micros};
 
-/// A payload from here on does not fit the radio's own structures: the whole frame is dropped.
-const MALFORMED_FROM: usize = 235;
 /// `QueueStatus`es that wait for the client; older ones are dropped.
 const STATUSES: usize = 2;
 /// Notifications that wait for the client; older ones are dropped.
@@ -27,10 +24,6 @@ const NOTICES: usize = 2;
 const LOOPBACK: usize = 4;
 /// Ids of a client that are remembered, per connection.
 const CLIENT_IDS: usize = 20;
-/// A client that says nothing for so long is left.
-const IDLE_US: u64 = 900_000_000;
-/// Between two accepted texts.
-const TEXT_GAP_US: u64 = 2_000_000;
 
 /// The client's side of the radio.
 #[derive(Debug)]
@@ -38,17 +31,18 @@ pub(super) struct Phone {
     pub conn: Option<Arc<Conn>>,
     /// Counts the connections.
     pub session: u64,
-    reader: Reader,
+    pub reader: Reader,
     /// The handshake is through: packets may follow.
-    streaming: bool,
-    ids: Recent<u32>,
+    pub streaming: bool,
+    pub ids: Recent<u32>,
     /// When which kind of packet was last let in.
-    last: Vec<(i32, u64)>,
-    last_input_us: u64,
-    heartbeat: bool,
+    pub last: Vec<(i32, u64)>,
+    pub last_input_us: u64,
+    pub heartbeat: bool,
     statuses: VecDeque<QueueStatus>,
     notices: VecDeque<ClientNotification>,
-    packets: VecDeque<MeshPacket>,
+    /// With whether the radio has checked a signature.
+    packets: VecDeque<(MeshPacket, bool)>,
     pub to_self: VecDeque<MeshPacket>,
     pumped_us: Option<u64>,
     pump_planned: bool,
@@ -92,7 +86,7 @@ impl Phone {
         }
     }
 
-    fn new_session(&mut self) {
+    pub fn new_session(&mut self) {
         self.streaming = false;
         self.ids = Recent::new(CLIENT_IDS);
         self.last.clear();
@@ -113,159 +107,6 @@ fn push_bounded<T>(queue: &mut VecDeque<T>, item: T, cap: usize) {
 }
 
 impl World {
-    /// A client comes. It evicts the one before. `None` while the radio is down.
-    pub fn attach(&mut self, line: Line) -> Option<Arc<Conn>> {
-        if self.down && self.config.reboot_closes {
-            return None;
-        }
-        self.drop_link();
-        let conn = Conn::new(line);
-        self.phone.conn = Some(conn.clone());
-        self.phone.session += 1;
-        if line == Line::Network {
-            self.phone.new_session();
-        }
-        self.phone.last_input_us = self.now_us;
-        self.after(IDLE_US, Event::Idle { session: self.phone.session });
-        Some(conn)
-    }
-
-    /// A client is gone.
-    pub fn detach(&mut self, conn: &Arc<Conn>) {
-        if self.serves(conn) {
-            self.phone.conn = None;
-        }
-    }
-
-    /// Bytes from a client. Those of one that was evicted count no more.
-    pub fn client_bytes(&mut self, conn: &Arc<Conn>, bytes: &[u8]) {
-        for byte in bytes {
-            if !self.serves(conn) || self.down {
-                return;
-            }
-            if let Some(payload) = self.phone.reader.push(*byte)
-                && let Ok(message) = ToRadio::decode(payload.as_slice())
-            {
-                self.client_says(message);
-            }
-        }
-    }
-
-    fn client_says(&mut self, message: ToRadio) {
-        // The radio's own structures are smaller than what protobuf allows.
-        if let Some(to_radio::PayloadVariant::Packet(packet)) = &message.payload_variant
-            && let Some(mesh_packet::PayloadVariant::Decoded(data)) = &packet.payload_variant
-            && data.payload.len() >= MALFORMED_FROM
-        {
-            return;
-        }
-        self.phone.last_input_us = self.now_us;
-        match message.payload_variant {
-            Some(to_radio::PayloadVariant::WantConfigId(nonce)) => self.handshake(nonce),
-            Some(to_radio::PayloadVariant::Packet(packet)) => self.client_packet(packet),
-            Some(to_radio::PayloadVariant::Heartbeat(beat)) => self.heartbeat(&beat),
-            Some(to_radio::PayloadVariant::Disconnect(true)) => {
-                self.phone.streaming = false;
-                // A serial line can't be closed by the radio.
-                if self.phone.conn.as_ref().is_some_and(|c| c.line == Line::Network) {
-                    self.drop_link();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn handshake(&mut self, nonce: u32) {
-        self.phone.streaming = false;
-        let frames = self.device.handshake(nonce, self.metrics());
-        for variant in frames {
-            self.frame(variant);
-        }
-        self.phone.streaming = true;
-        self.wake_client();
-    }
-
-    fn heartbeat(&mut self, beat: &Heartbeat) {
-        self.phone.heartbeat = true;
-        if beat.nonce == 1 {
-            let recent = self.phone.node_info_us.is_some_and(|at| self.now_us < at + 60_000_000);
-            if !recent {
-                self.phone.node_info_us = Some(self.now_us);
-                self.send_node_info(u32::MAX);
-            }
-        }
-        self.wake_client();
-    }
-
-    fn client_packet(&mut self, packet: MeshPacket) {
-        let Some(mesh_packet::PayloadVariant::Decoded(data)) = &packet.payload_variant else {
-            return;
-        };
-        // The same id twice is ignored without a word.
-        if packet.id != 0 && !self.phone.ids.insert(packet.id) {
-            return;
-        }
-        let port = data.portnum;
-        if !self.rate_allows(port) {
-            self.queue_status(0, packet.id);
-            if port == PortNum::TextMessageApp as i32 {
-                self.refuse_rate(&packet);
-            } else if port == PortNum::TracerouteApp as i32 {
-                self.notify(packet.id, "TraceRoute can only be sent once every 30 seconds");
-            }
-            return;
-        }
-        let mut packet = packet;
-        if packet.id == 0 {
-            packet.id = self.rng.id();
-        }
-        if packet.to == self.device.num {
-            self.to_own_node(packet);
-        } else {
-            self.client_sends(packet);
-        }
-    }
-
-    /// The limits at the door, per connection and kind.
-    fn rate_allows(&mut self, port: i32) -> bool {
-        let gap = match PortNum::try_from(port) {
-            Ok(PortNum::TextMessageApp) => TEXT_GAP_US,
-            Ok(
-                PortNum::PositionApp
-                | PortNum::WaypointApp
-                | PortNum::AlertApp
-                | PortNum::TelemetryApp,
-            ) => 10_000_000,
-            Ok(PortNum::TracerouteApp) => 30_000_000,
-            _ => return true,
-        };
-        // The firmware looks at its clock when its loop comes to it, not when the bytes arrived.
-        let late = self.rng.below(micros(self.config.jitter));
-        let at = self.now_us + late;
-        match self.phone.last.iter_mut().find(|(p, _)| *p == port) {
-            Some((_, last)) if at < last.saturating_add(gap) => false,
-            Some((_, last)) => {
-                *last = at;
-                true
-            }
-            None => {
-                self.phone.last.push((port, at));
-                true
-            }
-        }
-    }
-
-    /// The refusal is addressed to `from` as the client wrote it: left at 0 it is sent over the air
-    /// to nobody. That is a fault of the firmware, and part of what clients must live with.
-    fn refuse_rate(&mut self, packet: &MeshPacket) {
-        let reason = routing::Error::RateLimitExceeded as i32;
-        if packet.from == self.device.num {
-            self.tell_self(reason, packet.id);
-        } else {
-            self.send_routing(packet.from, packet.id, reason, false, self.device.lora().hop_limit);
-        }
-    }
-
     /// A word of the radio to its own client about a packet: from and to itself.
     pub fn tell_self(&mut self, reason: i32, request_id: u32) {
         let packet = MeshPacket {
@@ -287,12 +128,15 @@ impl World {
     /// The radio handles what it addressed to itself.
     pub fn loopback(&mut self) {
         while let Some(packet) = self.phone.to_self.pop_front() {
-            self.to_phone(packet);
+            self.show_client(packet, false);
         }
     }
 
     /// Queues a packet for the client. A full queue drops the oldest for a text, else the new one.
-    pub fn to_phone(&mut self, packet: MeshPacket) {
+    pub fn show_client(&mut self, packet: MeshPacket, signed: bool) {
+        if self.rng.chance(self.config.stolen) {
+            return;
+        }
         let cap = self.config.phone_queue.max(1);
         if self.phone.packets.len() >= cap {
             if !is_text(&packet) {
@@ -300,7 +144,7 @@ impl World {
             }
             self.phone.packets.pop_front();
         }
-        self.phone.packets.push_back(packet);
+        self.phone.packets.push_back((packet, signed));
         self.wake_client();
     }
 
@@ -354,7 +198,7 @@ impl World {
             })),
             ..MeshPacket::default()
         };
-        self.to_phone(packet);
+        self.show_client(packet, false);
     }
 
     /// What the radio says of itself.
@@ -371,7 +215,7 @@ impl World {
 
     /// Something waits for the client: at once if the radio's loop has just been idle, else when it
     /// comes round. So only the first of many answers given at once escapes the small queues.
-    fn wake_client(&mut self) {
+    pub fn wake_client(&mut self) {
         if self.phone.pump_planned {
             return;
         }
@@ -410,15 +254,31 @@ impl World {
         while let Some(notice) = self.phone.notices.pop_front() {
             self.frame(from_radio::PayloadVariant::ClientNotification(notice));
         }
-        while let Some(packet) = self.phone.packets.pop_front() {
-            self.frame(from_radio::PayloadVariant::Packet(packet));
+        while let Some((packet, signed)) = self.phone.packets.pop_front() {
+            if signed {
+                self.signed_frame(&packet);
+            } else {
+                self.frame(from_radio::PayloadVariant::Packet(packet));
+            }
         }
     }
 
-    fn frame(&self, variant: from_radio::PayloadVariant) {
+    pub fn frame(&self, variant: from_radio::PayloadVariant) {
         if let Some(conn) = &self.phone.conn {
             let message = FromRadio { id: 0, payload_variant: Some(variant) };
             conn.push_frame(&message.encode_to_vec());
+        }
+    }
+
+    /// A packet with the mark of a checked signature, a field that the protobuf types don't have.
+    fn signed_frame(&self, packet: &MeshPacket) {
+        // `MeshPacket.xeddsa_signed`, field 22, true; and `FromRadio.packet`, field 2.
+        let inner = [packet.encode_to_vec().as_slice(), &[0xb0, 0x01, 0x01]].concat();
+        let mut outer = vec![0x12];
+        prost::encode_length_delimiter(inner.len(), &mut outer).unwrap_or_default();
+        outer.extend(inner);
+        if let Some(conn) = &self.phone.conn {
+            conn.push_frame(&outer);
         }
     }
 
@@ -446,25 +306,6 @@ impl World {
     pub fn boot_text(&self) {
         if self.config.debug_text || !self.config.reboot_closes {
             self.raw_to_client(b"\r\nESP-ROM:esp32s3-20210327\r\nrst:0x1 (POWERON),boot:0x8\r\n");
-        }
-    }
-
-    /// Fifteen silent minutes end a connection.
-    pub fn check_idle(&mut self, session: u64) {
-        if session != self.phone.session || self.phone.conn.is_none() {
-            return;
-        }
-        let due = self.phone.last_input_us + IDLE_US;
-        if due <= self.now_us {
-            self.phone.streaming = false;
-            let network = self.phone.conn.as_ref().is_some_and(|c| c.line == Line::Network);
-            if network {
-                self.drop_link();
-            } else {
-                self.after(IDLE_US, Event::Idle { session });
-            }
-        } else {
-            self.at(due, Event::Idle { session });
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::engine::Shared;
 use super::stream::{Line, attend};
 
 /// How long a device is gone before it shows up again.

@@ -29,6 +29,9 @@ impl World {
         }
         let airtime = self.airtime_us(&packet);
         self.hear_airtime(airtime);
+        if self.has_collided() {
+            return;
+        }
         self.debug(
             "RadioIf",
             &format!("Lora RX (id=0x{:08x} fr=0x{:08x})", packet.id, packet.from),
@@ -48,6 +51,7 @@ impl World {
             return;
         }
         self.note_node(&packet, snr);
+        let signed = packet.signed && matches!(opened, Opened::Channel(_));
         let mut shown = MeshPacket {
             from: packet.from,
             to: packet.to,
@@ -87,7 +91,7 @@ impl World {
             }
         }
         if to_us || shown.to == u32::MAX {
-            self.to_phone(shown);
+            self.show_client(shown, signed);
         }
     }
 

@@ -31,7 +31,11 @@ pub(super) struct Transmitter {
     pending: Vec<Pending>,
     order: u64,
     /// Until when others are heard.
-    pub busy_until_us: u64,
+    busy_until_us: u64,
+    /// Until when it transmits.
+    pub sends_until_us: u64,
+    /// What arrives by then has met something else on its way, and is lost if that is wanted.
+    collided: Vec<u64>,
     ready_planned: bool,
 }
 
@@ -122,6 +126,7 @@ impl World {
             hop_start: hop_limit,
             want_ack: packet.want_ack,
             via_mqtt: false,
+            signed: false,
             relay: last_byte(self.device.num),
         };
         self.submit(air, priority)
@@ -260,6 +265,7 @@ impl World {
         self.postpone(packet.id, u64::from(airtime_us));
         self.tx.on_air = Some(packet);
         let lasts = self.real(u64::from(airtime_us));
+        self.tx.sends_until_us = self.now_us + lasts;
         self.after(lasts, Event::TxDone { boot: self.boot });
     }
 
@@ -331,6 +337,25 @@ impl World {
         }
     }
 
+    /// Our radio begins to hear something. It waits with its own, and if it was not silent before, the
+    /// two have met.
+    pub fn carrier(&mut self, until_us: u64) {
+        if self.config.collisions && self.now_us < self.tx.busy_until_us.max(self.tx.sends_until_us)
+        {
+            // Receptions that are under way at once: few. Taken out again when they end.
+            self.tx.collided.push(until_us);
+        }
+        self.tx.busy_until_us = self.tx.busy_until_us.max(until_us);
+    }
+
+    /// Was what ends now disturbed?
+    pub fn has_collided(&mut self) -> bool {
+        let now = self.now_us;
+        let hit = self.tx.collided.contains(&now);
+        self.tx.collided.retain(|end| *end > now);
+        hit
+    }
+
     /// Airtime of others: the channel is busy, and timers wait.
     pub fn hear_airtime(&mut self, airtime_us: u64) {
         self.meter.heard(self.now_us, airtime_us);
@@ -349,6 +374,7 @@ impl World {
             hop_start: hops,
             want_ack,
             via_mqtt: false,
+            signed: false,
             relay: last_byte(self.device.num),
         };
         if !self.over_duty() && self.submit(packet, mesh_packet::Priority::Ack as i32).is_err() {
@@ -374,6 +400,7 @@ impl World {
             hop_start: hops,
             want_ack: to != u32::MAX,
             via_mqtt: false,
+            signed: false,
             relay: last_byte(self.device.num),
         };
         let id = packet.id;

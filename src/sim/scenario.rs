@@ -1,14 +1,425 @@
-//! (soon)
-use super::SimConfig;
+//! A scenario file: who is in the simulated mesh, and who says what when.
+//!
+//! Owns the file's form and its errors, and playing it. Everything is checked when it is read, so
+//! that nothing in it can stop a running simulation. Times are in seconds after the start:
+//! ```toml
+//! seed = 1                 # also: speed, hop_loss, duplicates
+//! [radio]
+//! region = "EU_868"        # also: name, preset, channels, debug_text
+//! [[peer]]                 # without any, the default ones
+//! name = "Ana"
+//! id = "!a1b2c3d4"
+//! hops = 1                 # also: key, known, snr, loss, ack_loss, reachable
+//! [[say]]
+//! at = 5
+//! peer = "Ana"
+//! text = "!ai ping"        # also: every, channel, claims
+//! [[change]]
+//! at = 60
+//! peer = "Ana"
+//! reachable = false        # or: drop_acks, forgets_our_key, loss
+//! [[reboot]]
+//! at = 90
+//! downtime = 5
+//! [[drop_link]]
+//! at = 120
+//! ```
 
-/// Peers and timed sayings from a file.
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+use tombolo_hw::preset::Preset;
+use tombolo_hw::region::Region;
+
+use super::config::{SimChannel, SimConfig, SimPeer};
+use super::ether::text_data;
+use super::{SayTo, Saying, Sim, air};
+use crate::node::{NodeNum, PublicKey};
+
+/// The longest time in a scenario: a year, in seconds.
+const MAX_SECONDS: f64 = 31_536_000.0;
+/// Most peers.
+const MAX_PEERS: usize = 1000;
+
+/// A checked scenario.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// The mesh.
     pub config: SimConfig,
+    steps: Vec<Step>,
 }
 
-/// What is wrong with a scenario file.
+/// What is wrong with a scenario file, and what would be right.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ScenarioError(String);
+#[error("{}: {problem}", path.display())]
+pub struct ScenarioError {
+    path: PathBuf,
+    problem: String,
+}
+
+#[derive(Debug, Clone)]
+struct Step {
+    at: Duration,
+    /// Again and again, so much later each time.
+    every: Option<Duration>,
+    act: Act,
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Say { peer: String, saying: Saying },
+    Change { peer: String, change: ChangeLine },
+    Reboot { downtime: Duration },
+    DropLink,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    seed: Option<u64>,
+    speed: Option<u32>,
+    hop_loss: Option<f32>,
+    duplicates: Option<f32>,
+    radio: RadioLine,
+    peer: Vec<PeerLine>,
+    say: Vec<SayLine>,
+    change: Vec<ChangeLine>,
+    reboot: Vec<RebootLine>,
+    drop_link: Vec<DropLine>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RadioLine {
+    name: Option<String>,
+    region: Option<String>,
+    preset: Option<String>,
+    channels: Option<Vec<String>>,
+    debug_text: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerLine {
+    name: String,
+    id: NodeNum,
+    key: Option<PublicKey>,
+    #[serde(default = "yes")]
+    known: bool,
+    #[serde(default)]
+    hops: u32,
+    snr: Option<f32>,
+    #[serde(default)]
+    loss: f32,
+    #[serde(default)]
+    ack_loss: f32,
+    #[serde(default = "yes")]
+    reachable: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SayLine {
+    at: f64,
+    every: Option<f64>,
+    peer: String,
+    text: String,
+    channel: Option<u32>,
+    claims: Option<NodeNum>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeLine {
+    at: f64,
+    peer: String,
+    reachable: Option<bool>,
+    drop_acks: Option<bool>,
+    forgets_our_key: Option<bool>,
+    loss: Option<f32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RebootLine {
+    at: f64,
+    #[serde(default)]
+    downtime: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DropLine {
+    at: f64,
+}
+
+impl Scenario {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Names the file, the place and what would be right.
+    pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
+        let wrong = |problem| ScenarioError { path: path.to_owned(), problem };
+        let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        Scenario::parse(&text).map_err(wrong)
+    }
+
+    fn parse(text: &str) -> Result<Scenario, String> {
+        let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+        let mut config = SimConfig::default();
+        config.seed = file.seed.unwrap_or(config.seed);
+        config.speed = file.speed.unwrap_or(config.speed);
+        config.hop_loss = chance("hop_loss", file.hop_loss.unwrap_or(0.0))?;
+        config.duplicates = chance("duplicates", file.duplicates.unwrap_or(0.0))?;
+        radio(&mut config, file.radio)?;
+        if !file.peer.is_empty() {
+            config.peers = peers(file.peer)?;
+        }
+        let mut steps = Vec::new();
+        for line in file.say {
+            known(&config, &line.peer)?;
+            steps.push(say(line)?);
+        }
+        for line in file.change {
+            known(&config, &line.peer)?;
+            chance("loss", line.loss.unwrap_or(0.0))?;
+            let at = seconds("at", line.at)?;
+            let act = Act::Change { peer: line.peer.clone(), change: line };
+            steps.push(Step { at, every: None, act });
+        }
+        for line in file.reboot {
+            let act = Act::Reboot { downtime: seconds("downtime", line.downtime)? };
+            steps.push(Step { at: seconds("at", line.at)?, every: None, act });
+        }
+        for line in file.drop_link {
+            steps.push(Step { at: seconds("at", line.at)?, every: None, act: Act::DropLink });
+        }
+        Ok(Scenario { config, steps })
+    }
+
+    /// Plays it on a simulation that was started with its `config`; ends with the last step.
+    pub async fn play(self, sim: &Sim) {
+        let begun = Instant::now();
+        let mut steps = self.steps;
+        loop {
+            let next = steps.iter().enumerate().min_by_key(|(_, step)| step.at);
+            let Some(place) = next.map(|(place, _)| place) else { return };
+            let mut step = steps.remove(place);
+            tokio::time::sleep_until(begun + step.at).await;
+            match step.act.clone() {
+                Act::Say { peer, saying } => {
+                    sim.say_with(&peer, saying);
+                }
+                Act::Change { peer, change } => sim.set_peer(&peer, |spec| {
+                    spec.reachable = change.reachable.unwrap_or(spec.reachable);
+                    spec.drop_acks = change.drop_acks.unwrap_or(spec.drop_acks);
+                    spec.forgets_our_key = change.forgets_our_key.unwrap_or(spec.forgets_our_key);
+                    spec.loss = change.loss.unwrap_or(spec.loss);
+                }),
+                Act::Reboot { downtime } => sim.reboot(downtime),
+                Act::DropLink => sim.drop_link(),
+            }
+            if let Some(every) = step.every {
+                step.at += every;
+                steps.push(step);
+            }
+        }
+    }
+}
+
+fn radio(config: &mut SimConfig, line: RadioLine) -> Result<(), String> {
+    if let Some(name) = line.name {
+        config.name = name;
+    }
+    if let Some(name) = line.region {
+        let names = || Region::all().map(|r| r.name).collect::<Vec<_>>().join(", ");
+        config.lora.region = match (name.as_str(), Region::from_name(&name)) {
+            ("UNSET", _) => 0,
+            (_, Some(region)) => region.code,
+            (_, None) => return Err(format!("no region `{name}`: UNSET, {}", names())),
+        };
+    }
+    if let Some(name) = line.preset {
+        let names = || Preset::all().map(Preset::name).collect::<Vec<_>>().join(", ");
+        config.lora.preset = Preset::from_name(&name)
+            .map(Preset::code)
+            .ok_or_else(|| format!("no preset `{name}`: {}", names()))?;
+    }
+    if let Some(channels) = line.channels {
+        if channels.is_empty() || channels.len() > 8 {
+            return Err("a radio has one to eight channels".to_owned());
+        }
+        config.channels = channels.iter().map(|name| SimChannel::named(name)).collect();
+    }
+    config.debug_text = line.debug_text;
+    Ok(())
+}
+
+fn peers(lines: Vec<PeerLine>) -> Result<Vec<SimPeer>, String> {
+    if lines.len() > MAX_PEERS {
+        return Err(format!("at most {MAX_PEERS} peers"));
+    }
+    let mut peers: Vec<SimPeer> = Vec::new();
+    for line in lines {
+        if !line.id.is_peer() {
+            return Err(format!("peer `{}`: {} is a reserved number", line.name, line.id));
+        }
+        if peers.iter().any(|p| p.name == line.name || p.num == line.id) {
+            return Err(format!("peer `{}`: its name or its id is there twice", line.name));
+        }
+        if line.hops > 7 {
+            return Err(format!("peer `{}`: hops is 0 to 7", line.name));
+        }
+        let plain = SimPeer::new(&line.name, line.id);
+        peers.push(SimPeer {
+            key: line.key.or(plain.key),
+            known: line.known,
+            hops: line.hops,
+            snr: line.snr.unwrap_or(plain.snr),
+            loss: chance("loss", line.loss)?,
+            ack_loss: chance("ack_loss", line.ack_loss)?,
+            reachable: line.reachable,
+            ..plain
+        });
+    }
+    Ok(peers)
+}
+
+fn say(line: SayLine) -> Result<Step, String> {
+    let to = match line.channel {
+        None => SayTo::Direct,
+        Some(index @ 0..=7) => SayTo::Channel(index),
+        Some(_) => return Err("channel is 0 to 7; left out, it is a direct message".to_owned()),
+    };
+    let data = text_data(line.text.as_bytes(), 0, false);
+    if air::frame_len(&data, to == SayTo::Direct).is_none() {
+        return Err(format!("`{}…` is too long for one packet", first_words(&line.text)));
+    }
+    let every = line.every.map(|every| seconds("every", every)).transpose()?;
+    if every.is_some_and(|e| e.is_zero()) {
+        return Err("every is more than 0 seconds".to_owned());
+    }
+    let saying = Saying { claims: line.claims, ..Saying::new(to, line.text) };
+    Ok(Step { at: seconds("at", line.at)?, every, act: Act::Say { peer: line.peer, saying } })
+}
+
+fn first_words(text: &str) -> String {
+    text.chars().take(30).collect()
+}
+
+fn known(config: &SimConfig, peer: &str) -> Result<(), String> {
+    if config.peers.iter().any(|p| p.name == peer) {
+        return Ok(());
+    }
+    let names: Vec<_> = config.peers.iter().map(|p| p.name.as_str()).collect();
+    Err(format!("no peer `{peer}`: {}", names.join(", ")))
+}
+
+fn seconds(key: &str, value: f64) -> Result<Duration, String> {
+    if (0.0..=MAX_SECONDS).contains(&value) {
+        Ok(Duration::from_secs_f64(value))
+    } else {
+        Err(format!("{key} is seconds, from 0 to {MAX_SECONDS}"))
+    }
+}
+
+fn chance(key: &str, value: f32) -> Result<f32, String> {
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(format!("{key} is from 0 to 1")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scenario_plays_at_its_times() {
+        let scenario = Scenario::parse(
+            r#"
+            seed = 7
+            [radio]
+            region = "US"
+            preset = "SHORT_FAST"
+            channels = ["", "bots"]
+            [[peer]]
+            name = "Eve"
+            id = "!00000100"
+            hops = 2
+            [[say]]
+            at = 10
+            every = 60
+            peer = "Eve"
+            text = "hello"
+            [[change]]
+            at = 100
+            peer = "Eve"
+            reachable = false
+            "#,
+        )
+        .unwrap();
+        let sim = Sim::start(scenario.config.clone());
+        let playing = async { scenario.play(&sim).await };
+        let watching = async {
+            let mut begun = Vec::new();
+            for wanted in [9, 11, 69, 75, 110, 200] {
+                tokio::time::sleep_until(
+                    Instant::now() + Duration::from_millis(wanted * 1000 - sim.now_ms()),
+                )
+                .await;
+                let acks = sim.transmissions().iter().filter(|t| t.attempt == 1).count();
+                begun.push(acks);
+            }
+            begun
+        };
+        tokio::select! {
+            () = playing => panic!("it repeats for ever"),
+            acks = watching => assert_eq!(acks, [0, 1, 1, 2, 2, 2]),
+        }
+    }
+
+    #[test]
+    fn the_documented_example_is_right() {
+        let source = include_str!("scenario.rs");
+        let example = source.split("//! ```").nth(1).unwrap().trim_start_matches("toml");
+        let text = example.replace("//!", "");
+        let scenario = Scenario::parse(&text).unwrap();
+        assert_eq!((scenario.config.peers.len(), scenario.steps.len()), (1, 4));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            ("sed = 1", "unknown field `sed`"),
+            ("[radio]\nregion = \"EU868\"", "EU_868"),
+            ("[radio]\npreset = \"FAST\"", "LONG_FAST"),
+            ("[[say]]\nat = 1\npeer = \"Nobody\"\ntext = \"x\"", "Ana, Ben, Mallory"),
+            ("[[say]]\nat = -1\npeer = \"Ana\"\ntext = \"x\"", "at is seconds"),
+            ("[[say]]\nat = nan\npeer = \"Ana\"\ntext = \"x\"", "at is seconds"),
+            ("[[say]]\nat = 1\nevery = 0\npeer = \"Ana\"\ntext = \"x\"", "more than 0"),
+            ("[[peer]]\nname = \"X\"\nid = \"!ffffffff\"", "reserved"),
+            ("[[peer]]\nname = \"X\"\nid = \"12\"", "not a node id"),
+            ("hop_loss = 1.5", "from 0 to 1"),
+        ];
+        for (text, expected) in cases {
+            let problem = Scenario::parse(text).unwrap_err();
+            assert!(problem.contains(expected), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn the_longest_text_passes_and_one_byte_more_does_not() {
+        for (channel, most) in [("", 220), ("channel = 1", 232)] {
+            let line = |len| {
+                let text = "x".repeat(len);
+                format!("[[say]]\nat = 1\npeer = \"Ana\"\ntext = \"{text}\"\n{channel}")
+            };
+            assert!(Scenario::parse(&line(most)).is_ok());
+            assert!(Scenario::parse(&line(most + 1)).unwrap_err().contains("too long"));
+        }
+    }
+}

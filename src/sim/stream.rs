@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::engine::Shared;
 
 /// The longest payload in either direction.
 const MAX_PAYLOAD: usize = 512;
@@ -170,6 +170,19 @@ mod tests {
         bytes.extend([0x94, 0xc3, 0x00, 0x02, 7, 8]);
         bytes.extend([0x94, 0xc3, 0x00, 0x01, 9]);
         assert_eq!(read(&bytes), [vec![1, 2, 0x94, 0xc3, 0x00, 0x02, 7, 8], vec![9]]);
+    }
+
+    proptest::proptest! {
+        /// Whatever a client left unfinished: 516 × `C3` end it, and the next frame is read.
+        #[test]
+        fn a_flush_of_c3_frees_the_reader(junk: Vec<u8>, payload in proptest::collection::vec(0u8.., 0..=512)) {
+            let mut bytes = junk;
+            bytes.extend([0xc3; 516]);
+            let [high, low] = u16::try_from(payload.len()).unwrap().to_be_bytes();
+            bytes.extend([0x94, 0xc3, high, low]);
+            bytes.extend(&payload);
+            proptest::prop_assert_eq!(read(&bytes).pop(), Some(payload));
+        }
     }
 
     #[test]

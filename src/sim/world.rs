@@ -42,12 +42,16 @@ pub(super) enum Event {
     Save { boot: u64 },
     /// Has the client said anything lately?
     Idle { session: u64 },
+    /// A client has said goodbye.
+    Hangup { session: u64 },
     /// The radio goes down.
     Reboot { boot: u64, downtime: Duration },
     /// The radio is back.
     Booted,
     /// A packet reaches our radio.
     RadioHears { packet: Box<AirPacket>, snr: f32, rssi: i32 },
+    /// Our radio begins to hear something that lasts until then.
+    Carrier { until_us: u64 },
     /// Our radio hears a relay repeat its own packet.
     OwnRelayed { boot: u64, id: u32, airtime_us: u64 },
     /// A packet of our radio reaches a peer.
@@ -141,7 +145,9 @@ impl World {
             Event::Pump => self.pump(),
             Event::Loopback => self.loopback(),
             Event::Idle { session } => self.check_idle(session),
+            Event::Hangup { session } => self.hang_up(session),
             Event::RadioHears { packet, snr, rssi } => self.radio_hears(*packet, snr, rssi),
+            Event::Carrier { until_us } => self.carrier(until_us),
             Event::PeerHears { peer, packet } => self.peer_hears(peer, *packet),
             Event::PeerRetry { peer, id } => self.peer_retry(peer, id),
             Event::Booted => self.booted(),

@@ -1,4 +1,5 @@
 //! Helpers of the whole-program tests.
 
 pub mod ollama;
+
 pub mod world;

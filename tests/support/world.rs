@@ -149,8 +149,12 @@ impl World {
     /// Logs the operator in: set-up by the token that the daemon printed, or the password.
     pub async fn operator(&self) -> Operator {
         const PASSWORD: &str = "correct horse battery";
-        let mut operator =
-            Operator { client: client(), url: self.url("/rpc"), cookie: String::new(), csrf: String::new() };
+        let mut operator = Operator {
+            client: client(),
+            url: self.url("/rpc"),
+            cookie: String::new(),
+            csrf: String::new(),
+        };
         let log = self.log();
         let token = log.split("#setup=").nth(1).and_then(|rest| rest.split_whitespace().next());
         let method = match token {
@@ -193,7 +197,9 @@ impl World {
     pub async fn heard(&self, peer: &str, count: usize) -> Vec<tombolo::sim::Heard> {
         match self.sim.wait_heard(peer, count, 3 * SOON).await {
             Ok(heard) => heard,
-            Err(state) => panic!("{peer} did not hear {count} texts: {state}\n{}", tail(&self.log())),
+            Err(state) => {
+                panic!("{peer} did not hear {count} texts: {state}\n{}", tail(&self.log()))
+            }
         }
     }
 }
@@ -282,6 +288,11 @@ pub fn joined(parts: &[tombolo::sim::Heard]) -> String {
         })
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// The words of a text: white space at a cut may differ.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Reads a whole folder's files as text, for a search for what must not be there.

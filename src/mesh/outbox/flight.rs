@@ -118,13 +118,15 @@ impl Outbox {
                 self.land(present, repeats, now);
             }
             self.set(order, part, Stage::Settled, Known::Delivered);
-        } else if ours && let Some(flight) = self.flights.get_mut(&id) {
-            if flight.want_ack && !flight.relayed {
-                flight.relayed = true;
-                let repeats = flight.repeats_us(now);
-                self.ledger.settle(id, repeats, now);
-                self.set(order, part, Stage::Handed, Known::Relayed);
-            }
+        } else if ours
+            && let Some(flight) = self.flights.get_mut(&id)
+            && flight.want_ack
+            && !flight.relayed
+        {
+            flight.relayed = true;
+            let repeats = flight.repeats_us(now);
+            self.ledger.settle(id, repeats, now);
+            self.set(order, part, Stage::Handed, Known::Relayed);
         }
     }
 

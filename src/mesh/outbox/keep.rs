@@ -158,8 +158,11 @@ impl Outbox {
             }
             let wants_ack = reply.wants_ack();
             for part in reply.parts.iter_mut().filter(|part| part.stage == Stage::Handed) {
-                if part.known == Known::Relayed {
-                    part.stage = Stage::Settled; // it was on air: nothing more was to come but an ack
+                if reply.stopped || part.known == Known::Relayed {
+                    // Nobody wants it any more; or it was on air, and only an ack was to come.
+                    let known = if reply.stopped { Known::NotConfirmed } else { Known::Relayed };
+                    part.stage = Stage::Settled;
+                    part.known = known;
                     self.unwritten.insert(*order);
                 }
                 if wants_ack && !part.doubted {

@@ -237,7 +237,7 @@ impl Outbox {
     /// For `mesh.airtime`.
     pub fn airtime(&self, now: Now) -> AirtimeView {
         let law = self.law.as_ref().ok();
-        let full_us = law.map_or(0, |law| flight::full_part_us(law));
+        let full_us = law.map_or(0, flight::full_part_us);
         let mut view = self.air.view(law, full_us, &self.ledger, now);
         view.paused = self.obstacle(now).map(|obstacle| obstacle.reason);
         view
@@ -285,7 +285,7 @@ impl Outbox {
 
     /// Writes what has changed. What can't be written stays marked.
     fn flush(&mut self) {
-        let folder = &self.folder;
+        let folder = &mut self.folder;
         let replies = &self.replies;
         self.unwritten.retain(|order| {
             let Some(reply) = replies.get(order) else { return false };

@@ -282,6 +282,6 @@ fn cut(text: &str) -> String {
     if text.len() <= MAX_TEXT {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(MAX_TEXT);
+    let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     format!("{} [cut]", text.get(..end).unwrap_or_default())
 }

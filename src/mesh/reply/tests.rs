@@ -268,13 +268,13 @@ proptest! {
     fn nothing_hidden_survives(text in any_text(), noise in "[\u{200B}-\u{200F}\u{202A}-\u{202E}\u{FE00}-\u{FE0F}\u{E0020}-\u{E007F}\u{0}-\u{1F}\u{1F600}\u{1F3F4}a]{0,40}") {
         let out = plain(&format!("{text}{noise}"));
         for grapheme in out.graphemes(true) {
-            let first = grapheme.chars().next().unwrap();
-            let emoji = invisible::pictograph(first) || grapheme.ends_with('\u{20E3}');
+            // Not always in front: some scripts have marks that join with what follows.
+            let emoji = grapheme.chars().any(|c| invisible::pictograph(c) || c == '\u{20E3}');
             let bad = grapheme.chars().filter(|c| invisible::hidden(*c) && *c != '\n').count();
             prop_assert!(bad == 0 || emoji, "{:?}", grapheme);
             // Even there: never more than what joins what is seen.
             let seen = grapheme.chars().count() - bad;
-            prop_assert!(bad < 2 * seen || grapheme.starts_with('\u{1F3F4}'), "{:?}", grapheme);
+            prop_assert!(bad < 2 * seen || grapheme.contains('\u{1F3F4}'), "{:?}", grapheme);
         }
     }
 

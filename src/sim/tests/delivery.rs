@@ -311,3 +311,100 @@ async fn an_hour_of_traffic_keeps_everything_bounded() {
     }
     assert!((1..=8).contains(&count), "{count}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_and_our_radio_introduce_themselves() {
+    let sim = Sim::start(exact());
+    sim.add_peer(SimPeer { known: false, ..SimPeer::new("Newcomer", NodeNum(0x5151_5151)) });
+    let mut client = Client::ready(&sim).await;
+    sim.say("Newcomer", SayTo::Direct, "hello");
+    let packet = client.packet().await;
+    assert!(matches!(packet.payload_variant, Some(mesh_packet::PayloadVariant::Encrypted(_))));
+    let packet = client.packet().await;
+    assert_eq!(data(&packet).portnum, PortNum::NodeinfoApp as i32);
+    assert_eq!(sim.known_key(NodeNum(0x5151_5151)), Some(key_for("Newcomer")));
+    // A NodeInfo with another key does not take its place.
+    sim.set_peer("Newcomer", |peer| peer.key = Some(key_for("somebody else")));
+    let mut request = client.text(0x5151_5151, b"");
+    request.payload_variant = Some(mesh_packet::PayloadVariant::Decoded(Data {
+        portnum: PortNum::NodeinfoApp as i32,
+        want_response: true,
+        ..Data::default()
+    }));
+    let id = client.send_packet(request).await;
+    loop {
+        let packet = client.packet().await;
+        if data(&packet).portnum == PortNum::NodeinfoApp as i32 {
+            assert_eq!(data(&packet).request_id, id);
+            break;
+        }
+    }
+    assert_eq!(sim.known_key(NodeNum(0x5151_5151)), Some(key_for("Newcomer")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checked_signature_is_field_22_of_the_packet() {
+    let sim = Sim::start(exact());
+    let mut client = Client::ready(&sim).await;
+    while client.next(Duration::from_secs(1)).await.is_some() {}
+    let said = |signed| Saying { signed, ..Saying::new(SayTo::Channel(0), "who am I") };
+    let mut frames = Vec::new();
+    for signed in [false, true] {
+        sim.say_with("Ben", Saying { id: Some(PacketId(1 + u32::from(signed))), ..said(signed) });
+        let mut bytes = [0; 512];
+        let count = client.stream.read(&mut bytes).await.unwrap();
+        frames.push(bytes[..count].to_vec());
+    }
+    assert!(frames[1].ends_with(&[0xb0, 0x01, 0x01]) && !frames[0].ends_with(&[0xb0, 0x01, 0x01]));
+    assert_eq!(frames[1].len(), frames[0].len() + 3);
+    // What does not know the field reads the rest.
+    let read = FromRadio::decode(&frames[1][4..]).unwrap().payload_variant.unwrap();
+    let from_radio::PayloadVariant::Packet(packet) = read else { panic!("{read:?}") };
+    assert_eq!((packet.from, data(&packet).payload), (BEN, b"who am I".to_vec()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_meets_on_the_air_is_lost_where_that_is_wanted() {
+    for (collisions, shown) in [(false, 2), (true, 1)] {
+        let sim = Sim::start(SimConfig { collisions, ..exact() });
+        let mut client = Client::ready(&sim).await;
+        sim.say("Ben", SayTo::Channel(0), "one");
+        sim.say("Mallory", SayTo::Channel(0), "two");
+        let mut count = 0;
+        while client.packet_within(LONG).await.is_some() {
+            count += 1;
+        }
+        assert_eq!(count, shown, "collisions: {collisions}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_client_may_steal_packets() {
+    let sim = Sim::start(SimConfig { stolen: 0.5, ..exact() });
+    let mut client = Client::ready(&sim).await;
+    for n in 0..30 {
+        sim.say("Ben", SayTo::Channel(0), &format!("text {n}"));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let mut count = 0;
+    while client.packet_within(LONG).await.is_some() {
+        count += 1;
+    }
+    assert!((5..=25).contains(&count), "{count}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_relays_that_lose_a_fifth_most_arrives_and_nothing_twice() {
+    let sim = Sim::start(SimConfig { hop_loss: 0.2, duplicates: 0.5, ..exact() });
+    sim.set_peer("Ana", |ana| (ana.hops, ana.loss) = (2, 0.2));
+    let mut client = Client::ready(&sim).await;
+    for n in 0..50u8 {
+        client.send_text(ANA, &format!("text {n}")).await;
+        tokio::time::sleep(Duration::from_secs(40)).await;
+    }
+    let heard: Vec<_> = sim.heard("Ana").into_iter().map(|h| h.text).collect();
+    let distinct: std::collections::BTreeSet<_> = heard.iter().collect();
+    assert_eq!(distinct.len(), heard.len());
+    // Lossless it would be 50; the implicit ack of the first relay ends the retries.
+    assert!((20..50).contains(&heard.len()), "{}", heard.len());
+}

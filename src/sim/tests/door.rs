@@ -1,7 +1,7 @@
 //! What the radio does with a packet of its client before anything goes on air.
 
 use super::*;
-use meshtastic::protobufs::{ClientNotification, config::lo_ra_config::ModemPreset};
+use meshtastic::protobufs::ClientNotification;
 
 /// The answer to one packet: what `QueueStatus` said, and the verdict that came within 2 s.
 async fn answer(
@@ -303,7 +303,7 @@ async fn without_a_region_or_a_transmitter_nothing_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn the_duty_cycle_refuses_the_41st_long_frame_and_says_for_how_long() {
     let mut config = exact();
-    config.lora.preset = ModemPreset::LongSlow as i32;
+    config.lora.preset = tombolo_hw::preset::Preset::LongSlow.code();
     config.lora.coding_rate = 5;
     let sim = Sim::start(config);
     let mut client = Client::ready(&sim).await;
@@ -315,7 +315,8 @@ async fn the_duty_cycle_refuses_the_41st_long_frame_and_says_for_how_long() {
         let status = client.queue_status().await;
         if status.res == 0 {
             accepted += 1;
-            tokio::time::sleep(Duration::from_secs(15)).await;
+            // Relays repeat it, and our radio waits for them.
+            tokio::time::sleep(Duration::from_secs(30)).await;
             continue;
         }
         let Some(from_radio::PayloadVariant::ClientNotification(notice)) = client.next(LONG).await

@@ -224,3 +224,65 @@ async fn broken_bytes_between_frames_leave_the_stream_usable() {
     client.send_text(BEN, "still here").await;
     assert_eq!(client.queue_status().await.res, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn debug_text_stands_between_the_frames_never_in_them() {
+    let sim = Sim::start(SimConfig { debug_text: true, ..exact() });
+    let mut client = Client::ready(&sim).await;
+    while client.next(Duration::from_secs(1)).await.is_some() {}
+    client.send_text(BEN, "hello").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let mut bytes = vec![0; 4096];
+    let count = client.stream.read(&mut bytes).await.unwrap();
+    bytes.truncate(count);
+    let mut frames = 0;
+    let mut text = Vec::new();
+    let mut rest = bytes.as_slice();
+    while let [first, tail @ ..] = rest {
+        if let [0x94, 0xc3, high, low, tail @ ..] = rest {
+            let (payload, after) = tail.split_at(usize::from(u16::from_be_bytes([*high, *low])));
+            FromRadio::decode(payload).unwrap();
+            frames += 1;
+            rest = after;
+        } else {
+            text.push(*first);
+            rest = tail;
+        }
+    }
+    let text = String::from_utf8(text).unwrap();
+    assert!(frames >= 2 && text.contains("\x1b[34mDEBUG") && text.contains("Started Tx"), "{text}");
+}
+
+#[tokio::test]
+async fn a_pseudo_terminal_goes_and_comes_back_under_the_same_name() {
+    let sim = Sim::start(exact());
+    let path = sim.serve_pty(CancellationToken::new()).unwrap();
+    let old = std::fs::read_link(&path).unwrap();
+    let soon = Duration::from_secs(30);
+    sim.wait_attached(true, soon).await.unwrap();
+    sim.drop_link();
+    sim.wait_attached(false, soon).await.unwrap();
+    sim.wait_attached(true, soon).await.unwrap();
+    let new = std::fs::read_link(&path).unwrap();
+    assert!(new.exists(), "{old:?} {new:?}");
+    // A client opens it by its name and gets an answer.
+    let mut port =
+        tokio_serial::SerialStream::open(&tokio_serial::new(path.to_string_lossy(), 115_200))
+            .unwrap();
+    port.write_all(&framed(to_radio::PayloadVariant::WantConfigId(7))).await.unwrap();
+    let mut header = [0; 2];
+    timeout(soon, port.read_exact(&mut header)).await.unwrap().unwrap();
+    assert_eq!(header, [0x94, 0xc3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_world_ends_with_its_last_handle() {
+    let sim = Sim::start(exact());
+    let client = Client::ready(&sim).await;
+    let world = Arc::downgrade(&sim.shared);
+    drop(sim);
+    assert!(world.upgrade().is_some(), "a connection still needs it");
+    drop(client);
+    tokio::time::sleep(LONG).await;
+    assert!(world.upgrade().is_none());
+}

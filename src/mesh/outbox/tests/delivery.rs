@@ -1,4 +1,5 @@
 //! Acks, silence, the loss of the link and of the process.
+#![allow(clippy::disallowed_methods)] // files are broken here on purpose
 
 use super::*;
 use crate::mesh::view::Delivery;
@@ -125,6 +126,21 @@ fn a_killed_process_goes_on_where_it_was() {
 }
 
 #[test]
+fn what_the_radio_may_repeat_after_a_kill_is_charged_once() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, "hello");
+    bench.sent();
+    let used = bench.outbox.ledger.used_us(bench.now);
+    for _ in 0..3 {
+        bench.restart();
+        assert_eq!(bench.outbox.ledger.used_us(bench.now), used, "three transmissions");
+    }
+    bench.up();
+    bench.next().unwrap();
+    assert_eq!(bench.outbox.ledger.used_us(bench.now), 2 * used, "and again as many");
+}
+
+#[test]
 fn killed_before_anything_left_it_leaves_after_the_start() {
     let mut bench = Bench::down(1.0);
     bench.answer("a", ANA, "hello");
@@ -165,13 +181,46 @@ fn a_disk_that_cannot_be_written_stops_the_air() {
 }
 
 #[test]
+fn a_state_that_was_torn_by_a_kill_leaves_the_one_before() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, "hello");
+    let replies = bench.folder.path().join("replies");
+    let file = std::fs::read_dir(&replies).unwrap().next().unwrap().unwrap().path();
+    let whole = std::fs::read(&file).unwrap();
+    bench.sent();
+    let handed = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &handed[..whole.len() + 40]).unwrap();
+    bench.restart();
+    bench.up();
+    let (_, first) = bench.next().unwrap();
+    bench.ack(&first);
+    bench.restart();
+    bench.up();
+    assert_eq!(bench.next(), None, "what is appended after the torn line counts");
+}
+
+#[test]
+fn a_file_does_not_grow_with_what_happens_to_its_reply() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, "hello");
+    let replies = bench.folder.path().join("replies");
+    let file = std::fs::read_dir(&replies).unwrap().next().unwrap().unwrap().path();
+    for _ in 0..100 {
+        let (_, sent) = bench.next().unwrap();
+        bench.routing(OURS, sent.id, routing::RATE_LIMIT_EXCEEDED);
+    }
+    let lines = std::fs::read_to_string(&file).unwrap().lines().count();
+    assert!((1..=64).contains(&lines), "{lines}");
+}
+
+#[test]
 fn a_reply_that_cannot_be_read_is_set_aside() {
     let mut bench = Bench::new();
     bench.answer("a", ANA, "hello");
-    let broken = bench.folder.path().join("replies/zz.json");
+    let broken = bench.folder.path().join("replies/zz.jsonl");
     std::fs::write(&broken, "{\"id\": 1").unwrap();
     bench.restart();
     bench.up();
     assert_eq!(text(&bench.sent()), "hello");
-    assert!(!broken.exists() && broken.with_extension("json.broken").exists());
+    assert!(!broken.exists() && broken.with_extension("jsonl.broken").exists());
 }

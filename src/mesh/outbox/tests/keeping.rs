@@ -84,6 +84,23 @@ fn stop_withdraws_what_has_not_left() {
 }
 
 #[test]
+fn stopped_with_a_part_on_its_way_nothing_goes_again_after_a_restart() {
+    for restart in [true, false] {
+        let mut bench = Bench::new();
+        bench.answer("a", ANA, &words(THREE));
+        bench.sent();
+        assert_eq!(bench.outbox.stop(&ana(), bench.now).unwrap(), 2);
+        if restart {
+            bench.restart();
+        } else {
+            bench.outbox.link_down(bench.now);
+        }
+        bench.up();
+        assert_eq!(bench.next(), None);
+    }
+}
+
+#[test]
 fn a_notice_is_dropped_rather_than_late() {
     for (wait, goes) in [(120_000, true), (120_001, false)] {
         let mut bench = Bench::down(1.0);

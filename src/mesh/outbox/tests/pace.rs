@@ -133,7 +133,8 @@ fn never_more_than_the_radio_has_room_for() {
 
 #[test]
 fn nothing_at_all_while_the_radio_may_not_transmit() {
-    let cases: [(fn(&mut LoraSettings), &str); 5] = [
+    type Change = fn(&mut LoraSettings);
+    let cases: [(Change, &str); 5] = [
         (|lora| lora.region = 0, "region is not set"),
         (|lora| lora.region = 999, "not known"),
         (|lora| lora.tx_enabled = false, "switched off"),

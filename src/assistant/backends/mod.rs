@@ -1,0 +1,155 @@
+//! The legs: what answers, behind one interface.
+//!
+//! Owns the forms in which the loop speaks to a leg. The loop knows no wire format; a leg knows no
+//! caller and no tool beyond what it is offered.
+
+pub mod claude;
+pub mod offline;
+pub mod ollama;
+#[cfg(test)]
+pub mod scripted;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The length cap on every request, in tokens.
+pub const ASSISTANT_MAX_TOKENS: u32 = 2048;
+/// No request to a model server may take longer.
+pub const ASSISTANT_HTTP_TIMEOUT: Duration = Duration::from_secs(180);
+/// The cloud model, unless configured otherwise.
+pub const CLAUDE_MODEL: &str = "claude-haiku-4-5-20251001";
+
+/// A future of a leg. Dropping it closes the connection, which stops the server's work.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
+
+/// A tool as a model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// `[a-zA-Z0-9_-]`, at most 64.
+    pub name: String,
+    /// For the model.
+    pub description: String,
+    /// JSON Schema of an object.
+    pub parameters: Value,
+}
+
+/// A call that a model wants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// The server's, or made up.
+    pub id: String,
+    /// As the model wrote it: not necessarily a tool.
+    pub name: String,
+    /// The object as it came; a string where it could not be read.
+    pub arguments: Value,
+}
+
+/// One entry of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// The caller's text.
+    User(String),
+    /// The model's text and calls.
+    Assistant {
+        /// May be empty beside calls.
+        text: String,
+        /// In order.
+        calls: Vec<ToolCall>,
+        /// The leg's own form of it, given back unchanged to the same leg in the same turn.
+        raw: Option<Value>,
+    },
+    /// What became of a call.
+    ToolResult {
+        /// The call's.
+        id: String,
+        /// The call's.
+        name: String,
+        /// For the model.
+        content: String,
+        /// It did not succeed.
+        is_error: bool,
+    },
+}
+
+/// One request to a leg.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The same for every turn of a kind of caller, so that the server's cache serves it.
+    pub system: &'a str,
+    /// What the caller may use, and nothing else.
+    pub tools: &'a [ToolSpec],
+    /// The last entry is a question or a tool result.
+    pub history: &'a [Turn],
+}
+
+/// What a leg answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BackendTurn {
+    /// An answer; not empty.
+    Text(String),
+    /// Calls; at least one.
+    ToolCalls {
+        /// Text beside them.
+        text: String,
+        /// In order.
+        calls: Vec<ToolCall>,
+        /// See [`Turn::Assistant`].
+        raw: Option<Value>,
+    },
+}
+
+/// What a leg can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Its model can call tools.
+    pub tools: bool,
+}
+
+/// Why a leg did not answer. The text is for the operator and the log: no secret, no message text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackendError {
+    /// No connection, or it broke, or no answer in time.
+    #[error("unreachable: {0}")]
+    Unreachable(String),
+    /// The server refused the request.
+    #[error("refused with status {status}: {reason}")]
+    Refused {
+        /// HTTP.
+        status: u16,
+        /// The server's words, cut.
+        reason: String,
+    },
+    /// The model can't call tools.
+    #[error("the model can't call tools")]
+    NoTools,
+    /// The server doesn't have the model.
+    #[error("the model is not there: {0}")]
+    NoModel(String),
+    /// Later, perhaps.
+    #[error("overloaded")]
+    Overloaded {
+        /// The server's wish.
+        retry_after: Option<Duration>,
+    },
+    /// The answer is of no use.
+    #[error("unusable answer: {0}")]
+    Broken(String),
+    /// No key, or a wrong one.
+    #[error("{0}")]
+    Auth(String),
+}
+
+/// A leg.
+pub trait Backend: Send + Sync {
+    /// `ollama`, `claude`, `openai` or `offline`.
+    fn name(&self) -> &'static str;
+    /// Does what it is sent leave the operator's machines?
+    fn is_cloud(&self) -> bool;
+    /// What it can do, if it is there; quick.
+    fn available(&self) -> Answer<'_, Capabilities>;
+    /// One request.
+    fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn>;
+}

@@ -1,0 +1,205 @@
+//! The local leg: Ollama's `/api/chat`.
+//!
+//! Owns what is asked of the server and what is remembered of it. Sends nothing anywhere else, and never
+//! streams: a call has to be whole before it is looked at.
+
+mod answer;
+mod request;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    ASSISTANT_HTTP_TIMEOUT, Answer, Backend, BackendError, BackendTurn, Capabilities, Request,
+};
+use crate::assistant::http::{HttpClient, Reply, exchange};
+use crate::config::OllamaConfig;
+
+/// A server that is there tells its models at once.
+const TAGS_TIMEOUT: Duration = Duration::from_secs(1);
+/// And what a model can do nearly so.
+const SHOW_TIMEOUT: Duration = Duration::from_secs(2);
+/// The window that is asked for, in tokens, if the model has it: more costs memory for nothing here.
+const MAX_CTX: u32 = 8192;
+/// The window that is asked for when the model's can't be discovered.
+const UNKNOWN_CTX: u32 = 4096;
+/// Model names that are kept of a list.
+const MAX_MODELS: usize = 200;
+
+/// The leg.
+#[derive(Debug)]
+pub struct Ollama {
+    url: String,
+    model: String,
+    http: HttpClient,
+    /// Asked once: a change of the window would make the server load the model anew.
+    shown: Mutex<Option<Shown>>,
+}
+
+/// What `/api/show` told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shown {
+    /// `None`: the server does not say; it is tried.
+    tools: Option<bool>,
+    num_ctx: u32,
+}
+
+impl Ollama {
+    /// For that server and model. Connects later.
+    pub fn new(config: &OllamaConfig) -> Ollama {
+        Ollama {
+            url: config.url.trim_end_matches('/').to_owned(),
+            model: config.model.clone(),
+            http: HttpClient::new(&config.url),
+            shown: Mutex::new(None),
+        }
+    }
+
+    /// Can the model call tools? Asked once in the life of this leg; a server that doesn't say is tried.
+    pub async fn model_supports_tools(&self) -> Result<bool, BackendError> {
+        Ok(self.shown().await?.tools.unwrap_or(true))
+    }
+
+    async fn shown(&self) -> Result<Shown, BackendError> {
+        if let Some(shown) = *self.lock() {
+            return Ok(shown);
+        }
+        let shown = self.show().await?;
+        // Another turn may have asked at the same time; the first answer stays.
+        Ok(*self.lock().get_or_insert(shown))
+    }
+
+    async fn show(&self) -> Result<Shown, BackendError> {
+        let unknown = Shown { tools: None, num_ctx: UNKNOWN_CTX };
+        let body = json!({ "model": self.model });
+        let request = self.http.get()?.post(format!("{}/api/show", self.url)).json(&body);
+        let reply = match exchange(request, SHOW_TIMEOUT).await {
+            // Larger than any use: the model is there, and nothing is known of it.
+            Err(BackendError::Broken(_)) => return Ok(unknown),
+            reply => reply?,
+        };
+        let body = reply.json();
+        match (reply.status, body) {
+            (200, Some(body)) => Ok(Shown {
+                tools: capability(&body, "tools"),
+                num_ctx: context_length(&body).map_or(UNKNOWN_CTX, |length| length.min(MAX_CTX)),
+            }),
+            (404, Some(body)) if body["error"].is_string() => Err(self.no_model().await),
+            (200 | 404 | 405, _) => Ok(unknown),
+            _ => Err(answer::refusal(&reply)),
+        }
+    }
+
+    /// One request; `budget` is what the prompt may take, in tokens.
+    async fn post(
+        &self,
+        request: Request<'_>,
+        shown: Shown,
+        budget: usize,
+    ) -> Result<Reply, BackendError> {
+        let body = request::body(&self.model, shown.num_ctx, request, budget);
+        let request = self.http.get()?.post(format!("{}/api/chat", self.url)).json(&body);
+        exchange(request, ASSISTANT_HTTP_TIMEOUT).await
+    }
+
+    async fn ask(&self, request: Request<'_>) -> Result<BackendTurn, BackendError> {
+        let shown = self.shown().await?;
+        if shown.tools == Some(false) && !request.tools.is_empty() {
+            return Err(BackendError::NoTools);
+        }
+        let budget = request::budget(shown.num_ctx);
+        let mut reply = self.post(request, shown, budget).await?;
+        if answer::is_too_long(&reply) {
+            // The text has more tokens than it was estimated to have.
+            reply = self.post(request, shown, budget / 2).await?;
+        }
+        if reply.status == 200 {
+            return answer::read(&reply, request.tools);
+        }
+        let error = answer::refusal(&reply);
+        match error {
+            BackendError::NoTools => {
+                self.lock().get_or_insert(shown).tools = Some(false);
+                Err(error)
+            }
+            BackendError::NoModel(_) => {
+                // Another model may come under that name.
+                *self.lock() = None;
+                Err(self.no_model().await)
+            }
+            error => Err(error),
+        }
+    }
+
+    /// The error that names the models that there are.
+    async fn no_model(&self) -> BackendError {
+        let there = match list(&self.http, &self.url).await {
+            Ok(models) if models.is_empty() => "the server has none".to_owned(),
+            Ok(models) => format!("the server has {}", models.join(", ")),
+            Err(_) => "the server does not tell which it has".to_owned(),
+        };
+        BackendError::NoModel(format!("{}; {there}", self.model))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Shown>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Backend for Ollama {
+    fn name(&self) -> &'static str {
+        "ollama"
+    }
+
+    fn is_cloud(&self) -> bool {
+        false
+    }
+
+    fn available(&self) -> Answer<'_, Capabilities> {
+        Box::pin(async { Ok(Capabilities { tools: self.model_supports_tools().await? }) })
+    }
+
+    fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn> {
+        Box::pin(self.ask(request))
+    }
+}
+
+/// The models that the server has.
+pub async fn models(url: &str) -> Result<Vec<String>, BackendError> {
+    list(&HttpClient::new(url), url.trim_end_matches('/')).await
+}
+
+async fn list(http: &HttpClient, url: &str) -> Result<Vec<String>, BackendError> {
+    let reply = exchange(http.get()?.get(format!("{url}/api/tags")), TAGS_TIMEOUT).await?;
+    if reply.status != 200 {
+        return Err(answer::refusal(&reply));
+    }
+    let body = reply.json().unwrap_or_default();
+    let Some(models) = body["models"].as_array() else {
+        return Err(BackendError::Broken("this is no list of models".to_owned()));
+    };
+    let names = models.iter().filter_map(|model| model["name"].as_str()).map(str::to_owned);
+    Ok(names.take(MAX_MODELS).collect())
+}
+
+/// An id for a call that came without one, not used before in this process.
+pub fn synthesize_call_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("call_local_{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn capability(show: &Value, name: &str) -> Option<bool> {
+    let capabilities = show["capabilities"].as_array()?;
+    Some(capabilities.iter().any(|capability| capability == name))
+}
+
+/// The window that the model was trained for, in tokens.
+fn context_length(show: &Value) -> Option<u32> {
+    let info = show["model_info"].as_object()?;
+    let architecture = info.get("general.architecture")?.as_str()?;
+    let length = info.get(&format!("{architecture}.context_length"))?.as_u64()?;
+    u32::try_from(length).ok().filter(|length| *length > 0)
+}

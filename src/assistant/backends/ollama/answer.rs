@@ -1,0 +1,124 @@
+//! What Ollama answered.
+//!
+//! Owns the reading of its answers and of its errors. Decides whose fault an error is: the server's, or the
+//! model's own broken call.
+
+use serde_json::Value;
+
+use super::super::{BackendError, BackendTurn, ToolCall, ToolSpec};
+use super::synthesize_call_id;
+use crate::assistant::http::{Reply, redact};
+use crate::assistant::leaked_call::{self, Reading, arguments_object};
+
+/// What a server says with status 500 when it could not read its model's call.
+const BROKEN_CALL: [&str; 8] = [
+    "error parsing tool call",
+    "invalid tool call arguments",
+    "model produced output that does not match",
+    "XML syntax error",
+    "invalid character",
+    "unexpected end of JSON input",
+    "failed to parse",
+    "no user query found in messages",
+];
+/// What it says when the model's process died in the middle: the next request starts it anew.
+const RUNNER_DIED: &str = "error was encountered while running the model";
+
+/// Reads an answer with status 200.
+pub(super) fn read(reply: &Reply, offered: &[ToolSpec]) -> Result<BackendTurn, BackendError> {
+    let broken = |why: &str| BackendError::Broken(why.to_owned());
+    let body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
+    if let Some(error) = body["error"].as_str() {
+        return Err(BackendError::Broken(format!("the server broke off: {}", redact(error))));
+    }
+    let message = &body["message"];
+    if !message.is_object() {
+        return Err(broken("the answer holds no message"));
+    }
+    let text = leaked_call::without_thoughts(message["content"].as_str().unwrap_or_default());
+    let calls = calls(&message["tool_calls"])?;
+    if !calls.is_empty() {
+        if offered.is_empty() {
+            return Err(broken("the model called a tool, and none was offered"));
+        }
+        let text = match leaked_call::read(&text, offered) {
+            Reading::Text(text) => text,
+            // The same calls once more, or an attempt at them.
+            Reading::Calls { .. } | Reading::Unusable => String::new(),
+        };
+        return Ok(BackendTurn::ToolCalls { text, calls, raw: None });
+    }
+    match leaked_call::read(&text, offered) {
+        Reading::Text(text) if text.is_empty() => Err(broken("the model answered nothing")),
+        Reading::Text(text) => Ok(BackendTurn::Text(text)),
+        Reading::Calls { text, calls } => {
+            let calls = calls
+                .into_iter()
+                .map(|(name, arguments)| ToolCall { id: synthesize_call_id(), name, arguments })
+                .collect();
+            Ok(BackendTurn::ToolCalls { text, calls, raw: None })
+        }
+        Reading::Unusable => Err(broken("the model printed a call that is none")),
+    }
+}
+
+fn calls(value: &Value) -> Result<Vec<ToolCall>, BackendError> {
+    let mut calls: Vec<ToolCall> = Vec::new();
+    for call in value.as_array().map_or(&[][..], Vec::as_slice) {
+        let function = &call["function"];
+        let Some(name) = function["name"].as_str().filter(|name| !name.is_empty()) else {
+            return Err(BackendError::Broken("a call without a name".to_owned()));
+        };
+        // What is no object stays as it is, and the check of the arguments refuses it.
+        let arguments = arguments_object(function["arguments"].clone())
+            .map_or_else(|value| value, Value::Object);
+        let id = call["id"]
+            .as_str()
+            .filter(|id| !id.is_empty() && calls.iter().all(|call| call.id != *id))
+            .map_or_else(synthesize_call_id, str::to_owned);
+        calls.push(ToolCall { id, name: name.to_owned(), arguments });
+    }
+    Ok(calls)
+}
+
+/// The prompt did not fit the window.
+pub(super) fn is_too_long(reply: &Reply) -> bool {
+    reply.status == 400
+        && words(reply).is_some_and(|words| {
+            words.contains("exceed_context_size_error")
+                || words.contains("longer than the context length")
+        })
+}
+
+/// What an answer with another status than 200 means.
+pub(super) fn refusal(reply: &Reply) -> BackendError {
+    let (status, words) = (reply.status, words(reply));
+    let says = |part: &str| words.as_deref().is_some_and(|words| words.contains(part));
+    match status {
+        400 if says("does not support tools") => BackendError::NoTools,
+        400 if is_too_long(reply) => {
+            BackendError::Refused { status, reason: "the prompt is too long".to_owned() }
+        }
+        404 if says("not found") => BackendError::NoModel(String::new()),
+        429 | 503 => BackendError::Overloaded { retry_after: reply.retry_after() },
+        499 => BackendError::Unreachable("the server gave the request up".to_owned()),
+        // The words quote the model: they go nowhere.
+        500 if BROKEN_CALL.iter().any(|part| says(part)) => {
+            BackendError::Broken("the server could not read its model's call".to_owned())
+        }
+        500 if says(RUNNER_DIED) => BackendError::Broken("the model's process died".to_owned()),
+        403 if words.is_none() => BackendError::Refused {
+            status,
+            reason: "the server does not answer to this host name".to_owned(),
+        },
+        _ => BackendError::Refused {
+            status,
+            reason: words.map_or_else(|| "without a reason".to_owned(), |words| redact(&words)),
+        },
+    }
+}
+
+/// The text under `error`.
+fn words(reply: &Reply) -> Option<String> {
+    Some(reply.json()?["error"].as_str()?.to_owned())
+}

@@ -1,0 +1,237 @@
+//! `chat`: the one entry for every caller.
+//!
+//! Owns a turn from the outside: its transcript, its end by cancellation or by time. Sees the caller only
+//! as a scope.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tracing::{error, info};
+
+use super::backends::claude::Claude;
+use super::backends::offline::Offline;
+use super::backends::ollama::{self, Ollama};
+use super::backends::{Backend, Turn};
+use super::caller::CallerScope;
+use super::history::{History, StoredTurn};
+use super::legs::{LegState, Legs};
+use super::loop_::{Outcome, run_loop};
+use super::tools::{ToolDef, ToolRegistry};
+use super::{ChatContext, ChatReply, ChatStatus, prompt};
+use crate::clock;
+use crate::config::{AssistantConfig, CloudPolicy};
+use crate::secrets::{SecretName, Secrets};
+use crate::store::StoreError;
+
+/// A turn may take this long in all.
+const TURN: Duration = Duration::from_secs(300);
+/// What a caller is told then.
+const TOO_LONG: &str = "That took too long, and I gave up. Please ask again later.";
+/// What a caller who stopped it is told.
+const STOPPED: &str = "Stopped.";
+/// A question is cut here; no caller's side lets a longer one through.
+const MAX_QUESTION_CHARS: usize = 16_000;
+
+/// The assistant.
+pub struct Assistant {
+    setup: RwLock<Arc<Setup>>,
+    secrets: Option<Secrets>,
+    tools: ToolRegistry,
+    history: History,
+}
+
+/// What a change of the configuration replaces.
+struct Setup {
+    legs: Legs,
+    cloud: CloudPolicy,
+    ollama_url: Option<String>,
+}
+
+/// The legs, and what they have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LegsReport {
+    /// Does Ollama answer?
+    pub ollama_detected: bool,
+    /// The models that it has.
+    pub models: Vec<String>,
+    /// Is there a key for Claude?
+    pub claude_available: bool,
+    /// In the order in which they are tried.
+    pub legs: Vec<LegState>,
+}
+
+impl Assistant {
+    /// With the tools of this node and the legs of the configuration.
+    pub fn new(
+        config: &AssistantConfig,
+        secrets: Secrets,
+        data_dir: &Path,
+    ) -> Result<Assistant, StoreError> {
+        let setup = Setup::of(config, &secrets);
+        Ok(Assistant {
+            setup: RwLock::new(Arc::new(setup)),
+            secrets: Some(secrets),
+            tools: crate::tools::registry(data_dir),
+            history: History::open(data_dir)?,
+        })
+    }
+
+    /// With legs and tools of the caller's own.
+    pub fn with_legs(
+        backends: Vec<Box<dyn Backend>>,
+        cloud: CloudPolicy,
+        tools: ToolRegistry,
+        data_dir: &Path,
+    ) -> Result<Assistant, StoreError> {
+        let setup = Setup { legs: Legs::new(backends), cloud, ollama_url: None };
+        Ok(Assistant {
+            setup: RwLock::new(Arc::new(setup)),
+            secrets: None,
+            tools,
+            history: History::open(data_dir)?,
+        })
+    }
+
+    /// Takes a configuration that was read again; turns that run go on with the old one.
+    pub fn reconfigure(&self, config: &AssistantConfig) {
+        let Some(secrets) = &self.secrets else { return };
+        let setup = Arc::new(Setup::of(config, secrets));
+        *self.setup.write().unwrap_or_else(PoisonError::into_inner) = setup;
+    }
+
+    /// One turn. Never fails: what goes wrong ends in a reply with one honest line.
+    pub async fn chat(&self, context: ChatContext, text: &str) -> ChatReply {
+        let key = context.scope.history_key();
+        if let Some(key) = &key
+            && let Some(stored) = self.history.answered(key, &context.turn_id)
+        {
+            return stored.into();
+        }
+        let question: String = text.chars().take(MAX_QUESTION_CHARS).collect();
+        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let reply = self.turn(&setup, &context, &question).await;
+        info!(
+            turn = context.turn_id.0,
+            status = ?reply.status,
+            backend = reply.backend,
+            tools = reply.tools.len(),
+            "turn ended"
+        );
+        if let Some(key) = &key {
+            let turn = StoredTurn {
+                turn_id: context.turn_id,
+                at: clock::unix_ms(),
+                question,
+                answer: reply.text.clone(),
+                status: reply.status,
+                backend: reply.backend.clone(),
+                tools: reply.tools.clone(),
+            };
+            if let Err(error) = self.history.add(key, turn) {
+                error!(%error, "a turn could not be written to its transcript");
+            }
+        }
+        reply
+    }
+
+    async fn turn(&self, setup: &Setup, context: &ChatContext, question: &str) -> ChatReply {
+        let scope = &context.scope;
+        let cloud = match setup.cloud {
+            CloudPolicy::None => false,
+            CloudPolicy::Operator => scope.is_operator(),
+            CloudPolicy::All => true,
+        };
+        let mut history =
+            scope.history_key().map_or_else(Vec::new, |key| self.history.for_model(&key));
+        history.push(Turn::User(question.to_owned()));
+        let tools = !self.tools.offered_to(scope).is_empty();
+        let system = prompt::system(scope, context.answer_bytes, tools);
+
+        let mut walk = setup.legs.select_backend(cloud);
+        let ended = {
+            let running = run_loop(&mut walk, &self.tools, scope, &system, history);
+            tokio::select! {
+                biased;
+                () = context.cancel.cancelled() => Err((ChatStatus::Stopped, STOPPED)),
+                () = tokio::time::sleep(TURN) => Err((ChatStatus::Failed, TOO_LONG)),
+                outcome = running => Ok(outcome),
+            }
+        };
+        let reasons = walk.reasons;
+        match ended {
+            Ok(Outcome { status, text, backend, tools }) => {
+                ChatReply { status, text, backend: backend.to_owned(), tools, reasons }
+            }
+            Err((status, text)) => ChatReply {
+                status,
+                text: text.to_owned(),
+                backend: String::new(),
+                tools: Vec::new(),
+                reasons,
+            },
+        }
+    }
+
+    /// The caller's own transcript, oldest first; nothing else can be asked for.
+    pub fn history(&self, scope: &CallerScope) -> Vec<StoredTurn> {
+        scope.history_key().map_or_else(Vec::new, |key| self.history.turns(&key))
+    }
+
+    /// Deletes the caller's own transcript.
+    pub fn clear_history(&self, scope: &CallerScope) -> Result<(), StoreError> {
+        scope.history_key().map_or(Ok(()), |key| self.history.clear(&key))
+    }
+
+    /// Every tool, and whether this caller may use it.
+    pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
+        let granted = scope.granted_categories();
+        self.tools.all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
+    }
+
+    /// The legs. Asks the model servers, each for a short time only.
+    pub async fn legs(&self) -> LegsReport {
+        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let models = match &setup.ollama_url {
+            Some(url) => ollama::models(url).await.ok(),
+            None => None,
+        };
+        let key = self.secrets.as_ref().map(|secrets| secrets.read(SecretName::ClaudeApiKey));
+        LegsReport {
+            ollama_detected: models.is_some(),
+            models: models.unwrap_or_default(),
+            claude_available: matches!(key, Some(Ok(Some(_)))),
+            legs: setup.legs.states().await,
+        }
+    }
+}
+
+impl Setup {
+    fn of(config: &AssistantConfig, secrets: &Secrets) -> Setup {
+        let legs: Vec<Box<dyn Backend>> = vec![
+            Box::new(Ollama::new(&config.ollama)),
+            Box::new(Claude::new(&config.claude, secrets.clone())),
+            Box::new(Offline),
+        ];
+        Setup {
+            legs: Legs::new(legs),
+            cloud: config.cloud,
+            ollama_url: Some(config.ollama.url.clone()),
+        }
+    }
+}
+
+impl From<StoredTurn> for ChatReply {
+    fn from(turn: StoredTurn) -> ChatReply {
+        ChatReply {
+            status: turn.status,
+            text: turn.answer,
+            backend: turn.backend,
+            tools: turn.tools,
+            reasons: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The chain of legs: which one answers.
+//!
+//! Owns the order, what is skipped and why. A reason is kept for each leg that did not answer, for the log
+//! and for the operator. Knows no wire format.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::LegReason;
+use super::backends::{Backend, BackendError, BackendTurn, Request};
+
+/// A leg that took this long to fail would cost every turn as much: it rests.
+const SLOW_FAILURE: Duration = Duration::from_secs(2);
+/// How long it rests.
+const REST: Duration = Duration::from_secs(30);
+/// A leg gets this many tries at an answer of some use.
+const TRIES: usize = 2;
+
+/// One leg as it is seen from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LegState {
+    /// `ollama`, `claude`, `openai` or `offline`.
+    pub name: String,
+    /// `ready`, `failing`, `resting` or `unavailable`.
+    pub state: String,
+    /// Why it is not `ready`.
+    pub reason: Option<String>,
+}
+
+/// The legs, in the order in which they are tried.
+pub struct Legs {
+    legs: Vec<Leg>,
+}
+
+struct Leg {
+    backend: Box<dyn Backend>,
+    health: Mutex<Health>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Health {
+    failed: Option<String>,
+    rests_until: Option<Instant>,
+}
+
+/// Where a turn stands in the chain: a leg that failed it is not asked again in the same turn.
+pub struct Walk<'a> {
+    legs: &'a Legs,
+    next: usize,
+    cloud: bool,
+    /// A local leg without tools, kept for the end.
+    without_tools: Option<usize>,
+    /// Has the turn come down to the leg without tools?
+    pub toolless: bool,
+    /// Why the legs before did not answer.
+    pub reasons: Vec<LegReason>,
+}
+
+impl Legs {
+    /// In that order.
+    pub fn new(backends: Vec<Box<dyn Backend>>) -> Legs {
+        let legs =
+            backends.into_iter().map(|backend| Leg { backend, health: Mutex::default() }).collect();
+        Legs { legs }
+    }
+
+    /// Begins a turn. `cloud`: may this caller's text leave the operator's machines?
+    pub fn select_backend(&self, cloud: bool) -> Walk<'_> {
+        Walk {
+            legs: self,
+            next: 0,
+            cloud,
+            without_tools: None,
+            toolless: false,
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Asks each leg whether it is there.
+    pub async fn states(&self) -> Vec<LegState> {
+        let mut states = Vec::new();
+        for leg in &self.legs {
+            let health = leg.health();
+            let name = leg.backend.name().to_owned();
+            let resting = health.rests_until.is_some_and(|until| until > Instant::now());
+            let (state, reason) = if resting {
+                ("resting", health.failed)
+            } else {
+                match (leg.backend.available().await, health.failed) {
+                    (Err(error), _) => ("unavailable", Some(error.to_string())),
+                    (Ok(_), Some(failed)) => ("failing", Some(failed)),
+                    (Ok(capabilities), None) if !capabilities.tools => {
+                        ("ready", Some(BackendError::NoTools.to_string()))
+                    }
+                    (Ok(_), None) => ("ready", None),
+                }
+            };
+            states.push(LegState { name, state: state.to_owned(), reason });
+        }
+        states
+    }
+}
+
+impl Walk<'_> {
+    /// One request, to the first leg that answers it. `None`: no leg did; see `reasons`.
+    pub async fn send(&mut self, request: Request<'_>) -> Option<(&'static str, BackendTurn)> {
+        while let Some(leg) = self.legs.legs.get(self.next) {
+            let index = self.next;
+            match self.try_leg(leg, index, request).await {
+                Ok(turn) => return Some((leg.backend.name(), turn)),
+                Err(reason) => {
+                    self.note(leg, reason);
+                    self.next += 1;
+                }
+            }
+        }
+        // At last the local model that can't use tools.
+        let leg = self.legs.legs.get(self.without_tools?)?;
+        let bare = Request { tools: &[], ..request };
+        match ask(leg, bare).await {
+            Ok(turn) => {
+                self.toolless = true;
+                Some((leg.backend.name(), turn))
+            }
+            Err(error) => {
+                self.note(leg, error.to_string());
+                self.without_tools = None;
+                None
+            }
+        }
+    }
+
+    async fn try_leg(
+        &mut self,
+        leg: &Leg,
+        index: usize,
+        request: Request<'_>,
+    ) -> Result<BackendTurn, String> {
+        let backend = &leg.backend;
+        if backend.is_cloud() && !self.cloud {
+            return Err("this caller's questions don't go to the cloud".to_owned());
+        }
+        if let Some(until) = leg.health().rests_until
+            && until > Instant::now()
+        {
+            return Err("resting after a slow failure".to_owned());
+        }
+        let asked = match backend.available().await {
+            Ok(capabilities) if capabilities.tools || request.tools.is_empty() => {
+                ask(leg, request).await
+            }
+            Ok(_) => Err(BackendError::NoTools),
+            Err(error) => Err(error),
+        };
+        if asked == Err(BackendError::NoTools) && !backend.is_cloud() {
+            self.without_tools = Some(index);
+        }
+        asked.map_err(|error| error.to_string())
+    }
+
+    fn note(&mut self, leg: &Leg, reason: String) {
+        let name = leg.backend.name();
+        warn!(leg = name, reason, "a leg did not answer");
+        self.reasons.push(LegReason { leg: name.to_owned(), reason });
+    }
+}
+
+impl Leg {
+    fn health(&self) -> Health {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_health(&self, health: Health) {
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
+    }
+}
+
+/// Asks a leg; an answer of no use gets it a second try.
+async fn ask(leg: &Leg, request: Request<'_>) -> Result<BackendTurn, BackendError> {
+    let begun = Instant::now();
+    let mut outcome = leg.backend.send(request).await;
+    for _ in 1..TRIES {
+        if matches!(outcome, Err(BackendError::Broken(_))) && leg.backend.name() != "offline" {
+            outcome = leg.backend.send(request).await;
+        }
+    }
+    let health = match &outcome {
+        Err(error @ (BackendError::Unreachable(_) | BackendError::Overloaded { .. })) => Health {
+            failed: Some(error.to_string()),
+            rests_until: (begun.elapsed() >= SLOW_FAILURE).then(|| Instant::now() + REST),
+        },
+        Err(
+            error @ (BackendError::Auth(_)
+            | BackendError::NoModel(_)
+            | BackendError::Refused { .. }),
+        ) => Health { failed: Some(error.to_string()), rests_until: None },
+        // The model's own fault says nothing of the leg.
+        Err(BackendError::Broken(_) | BackendError::NoTools) => leg.health(),
+        Ok(_) => Health::default(),
+    };
+    leg.set_health(health);
+    outcome
+}

@@ -1,0 +1,217 @@
+//! Tools: what they are, and the one way to run one.
+//!
+//! Owns [`execute_tool`], the choke point through which every call passes, whoever the caller and
+//! whatever the model says. The model's output is an input to the check, never the check. Holds no
+//! tool itself.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tracing::info;
+
+use super::backends::{ToolCall, ToolSpec};
+use super::caller::{CallerScope, PermissionCategory};
+use super::{ToolOutcome, ToolRecord};
+
+/// What a tool's run gives: text for the model, or one line on why not.
+pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// A tool: what the model is told, what it needs, and how it is run.
+#[derive(Clone)]
+pub struct ToolDef {
+    /// `[a-z_]`, unique.
+    pub name: &'static str,
+    /// For the model.
+    pub description: &'static str,
+    /// JSON Schema of the arguments, an object.
+    pub parameters: Value,
+    /// Which grant it needs.
+    pub category: PermissionCategory,
+    /// It changes something.
+    pub destructive: bool,
+    handler: Arc<dyn Handler>,
+}
+
+trait Handler: Send + Sync {
+    fn validate(&self, arguments: &Value) -> Result<(), String>;
+    fn run(&self, arguments: Value) -> Run;
+}
+
+struct Typed<A, F> {
+    run: F,
+    arguments: std::marker::PhantomData<fn() -> A>,
+}
+
+impl<A, F> Handler for Typed<A, F>
+where
+    A: DeserializeOwned + Send + 'static,
+    F: Fn(A) -> Run + Send + Sync,
+{
+    fn validate(&self, arguments: &Value) -> Result<(), String> {
+        A::deserialize(arguments).map(|_| ()).map_err(|e| e.to_string())
+    }
+
+    fn run(&self, arguments: Value) -> Run {
+        match serde_json::from_value(arguments) {
+            Ok(arguments) => (self.run)(arguments),
+            Err(e) => Box::pin(async move { Err(e.to_string()) }),
+        }
+    }
+}
+
+impl std::fmt::Debug for ToolDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ToolDef({}, {}, destructive: {})", self.name, self.category, self.destructive)
+    }
+}
+
+/// What describes a tool, before it gets its handler.
+#[derive(Debug)]
+pub struct Description {
+    /// See [`ToolDef::name`].
+    pub name: &'static str,
+    /// See [`ToolDef::description`].
+    pub description: &'static str,
+    /// See [`ToolDef::parameters`].
+    pub parameters: Value,
+    /// See [`ToolDef::category`].
+    pub category: PermissionCategory,
+    /// See [`ToolDef::destructive`].
+    pub destructive: bool,
+}
+
+impl ToolDef {
+    /// `A` is the struct that the parameters describe; it must deny unknown fields.
+    pub fn new<A, F>(about: Description, run: F) -> ToolDef
+    where
+        A: DeserializeOwned + Send + 'static,
+        F: Fn(A) -> Run + Send + Sync + 'static,
+    {
+        ToolDef {
+            name: about.name,
+            description: about.description,
+            parameters: about.parameters,
+            category: about.category,
+            destructive: about.destructive,
+            handler: Arc::new(Typed { run, arguments: std::marker::PhantomData }),
+        }
+    }
+
+    /// Deserializes the arguments, or refuses them with what would be right. Never coerces: a number in
+    /// quotes is no number.
+    pub fn validate(&self, arguments: &Value) -> Result<(), String> {
+        if !arguments.is_object() {
+            return Err("the arguments must be one JSON object".to_owned());
+        }
+        self.handler.validate(arguments)
+    }
+
+    /// As a model sees it.
+    pub fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name.to_owned(),
+            description: self.description.to_owned(),
+            parameters: self.parameters.clone(),
+        }
+    }
+}
+
+/// All tools, by name.
+#[derive(Debug, Clone, Default)]
+pub struct ToolRegistry {
+    tools: BTreeMap<&'static str, ToolDef>,
+}
+
+impl ToolRegistry {
+    /// A registry of these tools; of two with one name the later stays.
+    pub fn new(tools: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
+        ToolRegistry { tools: tools.into_iter().map(|tool| (tool.name, tool)).collect() }
+    }
+
+    /// The tool of that name.
+    pub fn get(&self, name: &str) -> Option<&ToolDef> {
+        self.tools.get(name)
+    }
+
+    /// All, in order of name.
+    pub fn all(&self) -> impl Iterator<Item = &ToolDef> {
+        self.tools.values()
+    }
+
+    /// What that caller may use, as a model sees it: always in the same order.
+    pub fn offered_to(&self, scope: &CallerScope) -> Vec<ToolSpec> {
+        let granted = scope.granted_categories();
+        self.all().filter(|tool| granted.contains(&tool.category)).map(ToolDef::spec).collect()
+    }
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executed {
+    /// For the ledger.
+    pub record: ToolRecord,
+    /// For the model.
+    pub content: String,
+    /// It did not succeed.
+    pub is_error: bool,
+}
+
+/// The one way to run a tool. The caller's authority is read here, at the time of the call.
+pub async fn execute_tool(
+    registry: &ToolRegistry,
+    scope: &CallerScope,
+    call: &ToolCall,
+) -> Executed {
+    let (category, outcome, content) = decide_and_run(registry, scope, call).await;
+    // The name is the model's; only a name that we know is logged.
+    info!(
+        tool = registry.get(&call.name).map_or("(unknown)", |tool| tool.name),
+        ?outcome,
+        "tool call"
+    );
+    Executed {
+        record: ToolRecord { name: call.name.chars().take(64).collect(), category, outcome },
+        content,
+        is_error: outcome != ToolOutcome::Ran,
+    }
+}
+
+async fn decide_and_run(
+    registry: &ToolRegistry,
+    scope: &CallerScope,
+    call: &ToolCall,
+) -> (Option<PermissionCategory>, ToolOutcome, String) {
+    let Some(tool) = registry.get(&call.name) else {
+        let valid: Vec<String> =
+            registry.offered_to(scope).into_iter().map(|tool| tool.name).collect();
+        let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
+        let name: String = call.name.chars().take(64).collect();
+        let words = format!("There is no tool \"{name}\". The valid tools are: {valid}.");
+        return (None, ToolOutcome::Unknown, words);
+    };
+    let category = Some(tool.category);
+    if !scope.granted_categories().contains(&tool.category) {
+        let words = format!("Refused: this caller has no grant for \"{}\".", tool.category);
+        return (category, ToolOutcome::Denied, words);
+    }
+    if let Err(why) = tool.validate(&call.arguments) {
+        let words = format!("Refused: the arguments of {} are wrong: {why}.", tool.name);
+        return (category, ToolOutcome::BadArguments, words);
+    }
+    if tool.destructive {
+        // Until the confirm gate stands here, what changes something is never run.
+        let words = format!("Not done: {} changes something and needs a confirmation.", tool.name);
+        return (category, ToolOutcome::NeedsConfirmation, words);
+    }
+    match tool.handler.run(call.arguments.clone()).await {
+        Ok(content) => (category, ToolOutcome::Ran, content),
+        Err(why) => (category, ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

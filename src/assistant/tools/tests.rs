@@ -1,0 +1,215 @@
+//! The choke point, whoever calls and whatever the model says.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::*;
+use crate::assistant::{Assurance, CategorySet, PeerId, SessionId};
+
+fn operator(granted: &[PermissionCategory]) -> CallerScope {
+    CallerScope::LocalOperator {
+        session_id: SessionId("s".to_owned()),
+        granted: granted.iter().copied().collect(),
+    }
+}
+
+fn peer(assurance: Assurance, granted: &[PermissionCategory]) -> CallerScope {
+    CallerScope::Mesh {
+        peer_id: PeerId("key:x".to_owned()),
+        name: "Ana".to_owned(),
+        assurance,
+        granted: granted.iter().copied().collect(),
+    }
+}
+
+fn call(name: &str, arguments: Value) -> ToolCall {
+    ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)]
+struct Counted {
+    count: u32,
+}
+
+/// A tool in every category, harmless and not, that counts its runs.
+fn counting(runs: &Arc<AtomicUsize>) -> ToolRegistry {
+    const NAMES: [(&str, &str); 10] = [
+        ("apps_read", "apps_write"),
+        ("system_read", "system_write"),
+        ("network_read", "network_write"),
+        ("wallet_read", "wallet_write"),
+        ("files_read", "files_write"),
+        ("media_read", "media_write"),
+        ("search_read", "search_write"),
+        ("ai_local_read", "ai_local_write"),
+        ("notes_read", "notes_write"),
+        ("bitcoin_read", "bitcoin_write"),
+    ];
+    let tools = PermissionCategory::ALL.into_iter().zip(NAMES).flat_map(|(category, names)| {
+        [(names.0, false), (names.1, true)].map(|(name, destructive)| {
+            let runs = runs.clone();
+            let about = Description {
+                name,
+                description: "counts",
+                parameters: json!({
+                    "type": "object",
+                    "properties": {"count": {"type": "integer"}},
+                    "required": ["count"],
+                    "additionalProperties": false
+                }),
+                category,
+                destructive,
+            };
+            ToolDef::new(about, move |_: Counted| {
+                runs.fetch_add(1, Ordering::Relaxed);
+                Box::pin(async { Ok("ran".to_owned()) })
+            })
+        })
+    });
+    ToolRegistry::new(tools)
+}
+
+#[tokio::test]
+async fn disk_status_tool_executes() {
+    let registry = crate::tools::registry(std::path::Path::new("/"));
+    let scope = operator(&[PermissionCategory::System]);
+    let executed = execute_tool(&registry, &scope, &call("system_disk_status", json!({}))).await;
+    assert_eq!(executed.record.outcome, ToolOutcome::Ran);
+    let status = crate::tools::system::Disks::of_node(std::path::Path::new("/")).status().unwrap();
+    let total = status.words().split(" of ").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    assert!(executed.content.contains(&total), "{} lacks {total}", executed.content);
+}
+
+#[tokio::test]
+async fn unknown_tool_is_refused_not_ignored() {
+    let registry = crate::tools::registry(std::path::Path::new("/"));
+    let scope = operator(&[PermissionCategory::System]);
+    let executed = execute_tool(&registry, &scope, &call("slugify", json!({}))).await;
+    assert_eq!(executed.record.outcome, ToolOutcome::Unknown);
+    assert!(executed.is_error);
+    assert!(executed.content.contains("slugify"));
+    assert!(executed.content.contains("system_disk_status"), "the valid ones are named");
+    // The list names only what the caller could use.
+    let executed = execute_tool(&registry, &operator(&[]), &call("slugify", json!({}))).await;
+    assert!(!executed.content.contains("system_disk_status"), "{}", executed.content);
+}
+
+#[tokio::test]
+async fn every_caller_variant_resolves_authority_through_caller_scope() {
+    let all: Vec<PermissionCategory> = PermissionCategory::ALL.to_vec();
+    // Each variant, with nothing, with one category and with all; the peer at each assurance.
+    for granted in [&all[..0], &all[1..2], &all[..]] {
+        let set: CategorySet = granted.iter().copied().collect();
+        let cases = [
+            (operator(granted), set.clone()),
+            (peer(Assurance::Verified, granted), set),
+            (peer(Assurance::Signed, granted), BTreeSet::new()),
+            (peer(Assurance::Unverified, granted), BTreeSet::new()),
+        ];
+        for (scope, expected) in cases {
+            assert_eq!(scope.granted_categories(), expected);
+            let runs = Arc::new(AtomicUsize::new(0));
+            let registry = counting(&runs);
+            let mut ran = BTreeSet::new();
+            for tool in registry.all() {
+                let executed =
+                    execute_tool(&registry, &scope, &call(tool.name, json!({"count": 1}))).await;
+                if executed.record.outcome == ToolOutcome::Ran {
+                    ran.insert(tool.category);
+                }
+            }
+            assert_eq!(ran, expected, "{scope:?}");
+            assert_eq!(runs.load(Ordering::Relaxed), expected.len());
+            let offered = registry.offered_to(&scope);
+            assert_eq!(offered.len(), 2 * expected.len(), "the model sees what is granted");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_changes_something_is_not_run_without_a_confirmation() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let registry = counting(&runs);
+    let scope = operator(&PermissionCategory::ALL);
+    let executed =
+        execute_tool(&registry, &scope, &call("system_write", json!({"count": 1}))).await;
+    assert_eq!(executed.record.outcome, ToolOutcome::NeedsConfirmation);
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn arguments_are_refused_and_never_coerced() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let registry = counting(&runs);
+    let scope = operator(&PermissionCategory::ALL);
+    for wrong in [
+        json!({"count": "1"}),
+        json!({"count": 1.5}),
+        json!({"count": -1}),
+        json!({"count": null}),
+        json!({"count": [1]}),
+        json!({"count": 1, "more": 2}),
+        json!({}),
+        json!([1]),
+        json!("{\"count\":1}"),
+        json!(null),
+    ] {
+        let executed = execute_tool(&registry, &scope, &call("system_read", wrong.clone())).await;
+        assert_eq!(executed.record.outcome, ToolOutcome::BadArguments, "{wrong}");
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+    let executed = execute_tool(&registry, &scope, &call("system_read", json!({"count": 1}))).await;
+    assert_eq!(executed.record.outcome, ToolOutcome::Ran);
+}
+
+/// A value that fits a property of a schema.
+fn sample(property: &Value) -> Value {
+    match property["type"].as_str() {
+        Some("string") => json!("x"),
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        other => panic!("teach the test to make a {other:?}"),
+    }
+}
+
+#[test]
+fn the_schema_and_the_struct_of_every_tool_agree() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let node = crate::tools::registry(std::path::Path::new("/"));
+    let counted = counting(&runs);
+    for tool in node.all().chain(counted.all()) {
+        let schema = &tool.parameters;
+        assert_eq!(schema["type"], "object", "{}", tool.name);
+        assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
+        let properties = schema["properties"].as_object().unwrap();
+        let required: Vec<&str> = schema["required"]
+            .as_array()
+            .map_or_else(Vec::new, |names| names.iter().filter_map(Value::as_str).collect());
+        let full: serde_json::Map<String, Value> =
+            properties.iter().map(|(name, property)| (name.clone(), sample(property))).collect();
+        tool.validate(&Value::Object(full.clone())).unwrap();
+        for name in properties.keys() {
+            let mut less = full.clone();
+            less.remove(name);
+            let optional = !required.contains(&name.as_str());
+            assert_eq!(
+                tool.validate(&Value::Object(less)).is_ok(),
+                optional,
+                "{} {name}",
+                tool.name
+            );
+            let mut wrong = full.clone();
+            wrong.insert(name.clone(), json!({"not": "this"}));
+            assert!(tool.validate(&Value::Object(wrong)).is_err(), "{} {name}", tool.name);
+        }
+        let mut more = full;
+        more.insert("unheard_of".to_owned(), json!(1));
+        assert!(tool.validate(&Value::Object(more)).is_err(), "{}", tool.name);
+    }
+}

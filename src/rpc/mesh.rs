@@ -1,0 +1,202 @@
+//! `mesh.*`: what the dashboard shows of the air.
+//!
+//! Owns the parameters and schemas of these methods. The figures are the mesh side's, passed on as they
+//! are; names and texts in them are untrusted.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::dispatcher::{Call, no_such_method};
+use super::error::{ErrorCode, RpcError};
+use super::message::{self, NoParams};
+use super::schema::{count, flag, list, node_id, number, object, one_of, or_null, text};
+use crate::mesh::view::MeshGone;
+
+/// `mesh.messages` gives so many when no `limit` is given, and never more than the second.
+const MESSAGES: usize = 100;
+const MOST_MESSAGES: usize = 500;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MessagesParams {
+    limit: Option<usize>,
+}
+
+/// Runs a `mesh.*` method.
+pub(super) async fn handle(
+    call: &mut Call<'_>,
+    method: &str,
+    params: Map<String, Value>,
+) -> Result<Value, RpcError> {
+    let mesh = &call.services.mesh;
+    if method == "mesh.messages" {
+        let MessagesParams { limit } = message::params(params)?;
+        let limit = limit.unwrap_or(MESSAGES);
+        if !(1..=MOST_MESSAGES).contains(&limit) {
+            return Err(RpcError::params(format!("`limit` must be 1 to {MOST_MESSAGES}")));
+        }
+        return Ok(json!({ "messages": mesh.messages(limit).await.map_err(gone)? }));
+    }
+    let NoParams {} = message::params(params)?;
+    match method {
+        "mesh.status" => to_json(&mesh.status().await.map_err(gone)?),
+        "mesh.nodes" => Ok(json!({ "nodes": mesh.nodes().await.map_err(gone)? })),
+        "mesh.airtime" => to_json(&mesh.airtime().await.map_err(gone)?),
+        "mesh.assistant-status" => {
+            let answering = mesh.answering().await.map_err(gone)?;
+            let legs = call.services.legs().await;
+            let states: Vec<Value> = legs
+                .legs
+                .iter()
+                .map(|leg| json!({ "name": leg.name, "state": leg.state, "reason": leg.reason }))
+                .collect();
+            let more = json!({
+                "ollama_detected": legs.ollama_detected,
+                "models": legs.models,
+                "claude_available": legs.claude_available,
+                "legs": states,
+            });
+            match (to_json(&answering)?, more) {
+                (Value::Object(mut all), Value::Object(more)) => {
+                    all.extend(more);
+                    Ok(Value::Object(all))
+                }
+                _ => Err(unserializable()),
+            }
+        }
+        _ => Err(no_such_method(method)),
+    }
+}
+
+fn gone(_: MeshGone) -> RpcError {
+    RpcError::new(ErrorCode::Unavailable, "the mesh side is not running: the node is going down")
+}
+
+fn to_json<T: Serialize>(value: &T) -> Result<Value, RpcError> {
+    serde_json::to_value(value).map_err(|_| unserializable())
+}
+
+fn unserializable() -> RpcError {
+    RpcError::new(ErrorCode::Internal, "a figure could not be written")
+}
+
+pub(super) fn messages_params() -> Value {
+    let limit = json!({
+        "type": "integer", "minimum": 1, "maximum": MOST_MESSAGES, "default": MESSAGES,
+        "description": "how many at most",
+    });
+    object(&[("limit?", limit)])
+}
+
+pub(super) fn messages_result() -> Value {
+    let message = object(&[
+        ("at", count("Unix milliseconds")),
+        ("direction", one_of(&["in", "out"])),
+        ("node", node_id()),
+        ("name", text("the contact's name, or the node id")),
+        ("assurance", assurance()),
+        ("channel", or_null(text("the channel's name; null for a direct message"))),
+        ("text", text("untrusted text")),
+        ("delivery", or_null(delivery())),
+        ("ignored", or_null(text("of an incoming text that is not answered: why"))),
+        ("id", count("the packet's id")),
+    ]);
+    object(&[("messages", list(message))])
+}
+
+pub(super) fn nodes_result() -> Value {
+    let node = object(&[
+        ("node", node_id()),
+        ("long_name", text("untrusted text")),
+        ("short_name", text("untrusted text")),
+        ("fingerprint", or_null(text("of the key that the radio holds for it"))),
+        ("contact", or_null(text("the contact's name when it is one"))),
+        ("standing", one_of(&["pinned", "unconfirmed", "foreign_key", "denied", "stranger"])),
+        ("last_heard", count("Unix seconds, 0 for never")),
+        ("snr", or_null(number("dB"))),
+        ("hops", or_null(count("where known"))),
+        ("battery", or_null(count("percent; above 100 means mains"))),
+    ]);
+    object(&[("nodes", list(node))])
+}
+
+pub(super) fn airtime_result() -> Value {
+    object(&[
+        ("used_ms", count("sent in the rolling hour: the higher of ledger and radio")),
+        (
+            "limit_ms",
+            or_null(count("what the law allows in an hour; null while the region is unset")),
+        ),
+        ("share_ms", or_null(count("what own replies may use of it"))),
+        ("channel_utilization", or_null(number("percent"))),
+        ("air_util_tx", or_null(number("the radio's own figure for the last hour, percent"))),
+        ("recovers_in_s", count("seconds until a full part fits again")),
+        ("paused", or_null(text("why nothing is sent now"))),
+        ("notes", list(text("what the operator should know"))),
+    ])
+}
+
+pub(super) fn status_result() -> Value {
+    object(&[
+        ("connected", flag("is the link up?")),
+        ("link", text("the port, or what is being waited for")),
+        ("my_node", or_null(node_id())),
+        ("owner", text("the radio's long name")),
+        ("fingerprint", or_null(text("of the radio's key"))),
+        ("firmware", text("the radio's firmware")),
+        ("region", text("the region's name")),
+        ("modem", text("the preset's name, or the raw settings")),
+        ("warnings", list(text("what should be put right"))),
+        ("turns_running", count("questions being answered")),
+        ("turns_waiting", count("questions accepted, not yet begun")),
+        ("parts_waiting", count("parts that wait to leave")),
+        ("kept_answers", count("answers kept for peers")),
+        ("airtime", airtime_result()),
+    ])
+}
+
+pub(super) fn assistant_status_result() -> Value {
+    let contact = object(&[
+        ("id", node_id()),
+        ("name", text("what to call it")),
+        ("fingerprint", or_null(text("of the pinned key"))),
+        ("pin", one_of(&["configured", "unconfirmed", "none"])),
+        ("foreign_fingerprint", or_null(text("of a foreign key that was seen under its number"))),
+        ("grants", list(text("a category"))),
+    ]);
+    let leg = object(&[
+        ("name", text("the leg")),
+        ("state", text("what is known of it")),
+        ("reason", or_null(text("why it is not used"))),
+    ]);
+    object(&[
+        ("enabled", flag("are peers answered at all?")),
+        ("trusted_only", flag("only contacts?")),
+        ("allowed_contacts", list(contact)),
+        ("denied_askers", list(text("a node id or a key"))),
+        ("trigger", text("the word that asks")),
+        ("channels", list(text("the name of a channel where it is answered"))),
+        ("ollama_detected", flag("does Ollama answer?")),
+        ("models", list(text("a model that it has"))),
+        ("claude_available", flag("is there a key for Claude?")),
+        ("legs", list(leg)),
+    ])
+}
+
+fn assurance() -> Value {
+    one_of(&["unverified", "signed", "verified"])
+}
+
+fn delivery() -> Value {
+    let state = one_of(&[
+        "queued",
+        "sent",
+        "relayed",
+        "delivered",
+        "not_confirmed",
+        "waiting",
+        "failed",
+        "cancelled",
+    ]);
+    object(&[("state", state), ("reason?", text("of waiting and failed: why"))])
+}

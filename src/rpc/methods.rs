@@ -1,0 +1,241 @@
+//! The method table: every RPC method, who may call it, and its contract.
+//!
+//! Owns the names and the access rules. Runs nothing: the dispatcher asks here before it calls a handler,
+//! and refuses what is not in the table. `docs/rpc.schema.json` is made from it.
+
+use serde_json::Value;
+
+use super::auth::Role;
+use super::error::ErrorCode;
+use super::{assistant_schema, auth_methods, mesh, system};
+
+/// Who may call a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anyone who reaches the port with the right `Host`.
+    Open,
+    /// A live session in one of these roles.
+    Session(&'static [Role]),
+}
+
+/// One method.
+#[derive(Debug)]
+pub struct Method {
+    /// `area.verb`.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// Must `X-CSRF-Token` be the session's?
+    pub csrf: bool,
+    /// The JSON Schema of its parameters.
+    pub params: fn() -> Value,
+    /// The JSON Schema of its result.
+    pub result: fn() -> Value,
+    /// Errors of its own, beside those that any call may get.
+    pub errors: &'static [ErrorCode],
+}
+
+/// Methods that need no session; no `assistant.*` is ever among them.
+pub const UNAUTHENTICATED_METHODS: [&str; 2] = ["auth.login", "auth.setup"];
+
+const OPERATOR: Access = Access::Session(&[Role::Operator]);
+const LOGIN_ERRORS: &[ErrorCode] = &[ErrorCode::LoginFailed, ErrorCode::Throttled];
+const SETUP_ERRORS: &[ErrorCode] =
+    &[ErrorCode::LoginFailed, ErrorCode::Throttled, ErrorCode::SetUpAlready];
+const MAY_BE_AWAY: &[ErrorCode] = &[ErrorCode::Unavailable];
+
+/// Every method there is.
+pub static METHODS: &[Method] = &[
+    Method {
+        name: "auth.login",
+        summary: "Opens a session with the operator's password and sets its cookie.",
+        access: Access::Open,
+        csrf: false,
+        params: auth_methods::login_params,
+        result: auth_methods::credentials,
+        errors: LOGIN_ERRORS,
+    },
+    Method {
+        name: "auth.setup",
+        summary: "Stores the first password, once, with the token printed at first start, and logs in.",
+        access: Access::Open,
+        csrf: false,
+        params: auth_methods::setup_params,
+        result: auth_methods::credentials,
+        errors: SETUP_ERRORS,
+    },
+    Method {
+        name: "auth.whoami",
+        summary: "The calling session's role and its CSRF token.",
+        access: OPERATOR,
+        csrf: false,
+        params: auth_methods::none,
+        result: auth_methods::credentials,
+        errors: &[],
+    },
+    Method {
+        name: "auth.logout",
+        summary: "Ends the calling session. The next login of the same browser finds its transcript again.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: auth_methods::empty,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.chat",
+        summary: "Asks the assistant and waits for the answer. The turn goes on when the caller hangs up; \
+                  the same turn_id joins a running turn or finds its stored answer.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_schema::chat_params,
+        result: assistant_schema::chat_result,
+        errors: &[ErrorCode::TurnRunning, ErrorCode::TooManyTurns],
+    },
+    Method {
+        name: "assistant.stop",
+        summary: "Stops the calling session's running turn: model and tools.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_schema::stop_params,
+        result: assistant_schema::stop_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.history",
+        summary: "The calling session's own transcript, oldest first, and its running turn.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: assistant_schema::history_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.clear-history",
+        summary: "Deletes the calling session's own transcript; a running turn is stopped first.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: auth_methods::empty,
+        errors: &[ErrorCode::TurnRunning],
+    },
+    Method {
+        name: "assistant.list-tools",
+        summary: "The tools as this caller sees them.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: assistant_schema::tools_result,
+        errors: &[],
+    },
+    Method {
+        name: "mesh.assistant-status",
+        summary: "Who is answered over the mesh, and by which models.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: mesh::assistant_status_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.status",
+        summary: "The link, the radio, the queues and the airtime.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: mesh::status_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.nodes",
+        summary: "The nodes that the radio knows. Names are untrusted text.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: mesh::nodes_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.messages",
+        summary: "The last messages in and out, the newest last. Texts are untrusted.",
+        access: OPERATOR,
+        csrf: true,
+        params: mesh::messages_params,
+        result: mesh::messages_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.airtime",
+        summary: "What was sent in the rolling hour, and what the law and the configuration leave.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: mesh::airtime_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "system.disk-status",
+        summary: "Used and free space of the node's file systems: the handler that the tool calls.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: system::disk_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "system.info",
+        summary: "Version, uptime and data folder.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: system::info_result,
+        errors: &[],
+    },
+];
+
+/// A method by its exact name.
+pub fn find(name: &str) -> Option<&'static Method> {
+    METHODS.iter().find(|method| method.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assistant_methods_require_session() {
+        let open: Vec<&str> =
+            METHODS.iter().filter(|m| m.access == Access::Open).map(|m| m.name).collect();
+        assert_eq!(open, UNAUTHENTICATED_METHODS);
+        let assistant: Vec<&Method> =
+            METHODS.iter().filter(|m| m.name.starts_with("assistant.")).collect();
+        assert_eq!(assistant.len(), 5);
+        for method in assistant {
+            assert!(matches!(method.access, Access::Session(roles) if !roles.is_empty()));
+            assert!(method.csrf, "{}", method.name);
+            assert!(!UNAUTHENTICATED_METHODS.contains(&method.name));
+        }
+    }
+
+    #[test]
+    fn only_login_setup_and_whoami_go_without_a_csrf_token() {
+        let without: Vec<&str> = METHODS.iter().filter(|m| !m.csrf).map(|m| m.name).collect();
+        assert_eq!(without, ["auth.login", "auth.setup", "auth.whoami"]);
+    }
+
+    #[test]
+    fn a_name_stands_once_and_only_in_the_table_is_there_access() {
+        for (index, method) in METHODS.iter().enumerate() {
+            assert!(METHODS[..index].iter().all(|other| other.name != method.name));
+            assert!(method.name.split_once('.').is_some());
+        }
+        for role in Role::ALL {
+            assert!(METHODS.iter().all(|method| role.can_access(method.name)));
+            for unknown in ["", "auth.", "assistant.Chat", "assistant.chat ", "rpc.discover"] {
+                assert!(!role.can_access(unknown), "{unknown}");
+            }
+        }
+    }
+}

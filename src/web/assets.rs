@@ -1,0 +1,105 @@
+//! The files of the pages, in the program itself.
+//!
+//! Owns the list of them and their content types. A file that is not in the list is not served; a test
+//! says so when one was forgotten.
+
+use axum::http::HeaderValue;
+use sha2::{Digest, Sha256};
+
+/// One file, ready to be served.
+#[derive(Debug)]
+pub struct Asset {
+    /// Its name within its folder.
+    pub name: &'static str,
+    /// Its content.
+    pub bytes: &'static [u8],
+    /// Its content type.
+    pub content_type: HeaderValue,
+    /// Names its content: another content has another one.
+    pub etag: HeaderValue,
+}
+
+macro_rules! files {
+    ($folder:literal: $($name:literal)*) => {
+        &[$((
+            $name,
+            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/web/", $folder, "/", $name)),
+        )),*]
+    };
+}
+
+type File = (&'static str, &'static [u8]);
+
+const NODE: &[File] = files!("node":
+    "index.html" "airtime.js" "assistant.js" "broker.js" "contacts.js" "disk.js" "feed.js"
+    "glance.js" "icon.svg" "main.js" "messages.js" "node.css" "nodes.js" "panel.js" "panels.css"
+    "radio.js" "units.js"
+);
+const AIUI: &[File] = files!("aiui":
+    "index.html" "aiui.css" "alone.js" "answer.js" "bridge.js" "conversation.js" "element.js"
+    "entry.css" "entry.js" "legs.js" "main.js" "palette.css" "rpc.js" "session.js"
+    "untrusted.js" "view.js"
+);
+
+/// The node page's, `index.html` among them.
+pub fn node() -> Vec<Asset> {
+    NODE.iter().map(asset).collect()
+}
+
+/// AIUI's, `index.html` among them.
+pub fn aiui() -> Vec<Asset> {
+    AIUI.iter().map(asset).collect()
+}
+
+fn asset((name, bytes): &File) -> Asset {
+    let digest = Sha256::digest(bytes);
+    let hex: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    Asset {
+        name,
+        bytes,
+        content_type: HeaderValue::from_static(content_type(name)),
+        etag: HeaderValue::from_str(&format!("\"{hex}\""))
+            .unwrap_or(HeaderValue::from_static("\"\"")),
+    }
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("webmanifest") => "application/manifest+json",
+        Some("png") => "image/png",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_pages_is_served_with_a_known_type() {
+        for (folder, assets) in [("node", node()), ("aiui", aiui())] {
+            let path = format!("{}/web/{folder}", env!("CARGO_MANIFEST_DIR"));
+            let there: BTreeSet<String> = std::fs::read_dir(path)
+                .unwrap()
+                .map(|entry| entry.unwrap())
+                .filter(|entry| entry.file_type().unwrap().is_file())
+                .map(|entry| entry.file_name().into_string().unwrap())
+                .filter(|name| !name.ends_with(".d.ts") && !name.starts_with("tsconfig"))
+                .collect();
+            let listed: BTreeSet<String> =
+                assets.iter().map(|asset| asset.name.to_owned()).collect();
+            assert_eq!(listed, there, "web/{folder} and the list in src/web/assets.rs");
+            assert!(listed.contains("index.html"));
+            for asset in &assets {
+                assert_ne!(asset.content_type, "application/octet-stream", "{}", asset.name);
+                assert_eq!(asset.etag.len(), 26, "{}", asset.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+/**
+ * The assistant panel: who is answered, by which legs, and what waits.
+ *
+ * Owns how the legs and the queue are said. Chooses no leg.
+ */
+
+/** @import { Panel } from './panel.js' */
+/** @import { AssistantStatus, Leg } from '../rpc.d.ts' */
+import { element } from '../aiui/element.js';
+import { visibleName, visibleText } from '../aiui/untrusted.js';
+import { legName } from '../aiui/legs.js';
+import { badge, facts, panel } from './panel.js';
+
+/** @type {Map<string, 'good' | 'wait' | 'bad'>} */
+const TONES = new Map([
+  ['ready', 'good'], ['resting', 'wait'], ['failing', 'bad'],
+]);
+
+/** @returns {Panel} */
+export function assistantPanel() {
+  return panel(
+    'assistant',
+    'Assistant',
+    ({ status, assistant }) =>
+      assistant && {
+        assistant: { ...assistant, allowed_contacts: [] },
+        queue: status && [status.turns_running, status.turns_waiting, status.parts_waiting, status.kept_answers],
+      },
+    ({ assistant, queue }, body, extra) => {
+      extra.append(assistant.enabled ? badge('good', 'answers peers') : badge('plain', 'peers are not answered'));
+      body.append(legList(assistant));
+      if (queue !== null) body.append(queueStrip(queue));
+      body.append(
+        facts([
+          ['Trigger', element('code', {}, visibleName(assistant.trigger))],
+          ['Answers', assistant.trusted_only ? 'contacts only' : 'everyone; strangers without tools'],
+          ['Channels', (assistant.channels ?? []).map((name) => visibleName(name)).join(', ') || 'none, direct messages only'],
+          ['Refused', (assistant.denied_askers ?? []).map((name) => visibleName(name)).join(', ')],
+        ]),
+      );
+    },
+  );
+}
+
+/** @param {AssistantStatus} assistant */
+function legList(assistant) {
+  const list = element('ul', { class: 'legs', 'aria-label': 'Models, in the order in which they are asked' });
+  for (const leg of assistant.legs ?? legsOfOld(assistant)) {
+    const word = visibleName(leg.state).replaceAll('_', ' ');
+    list.append(
+      element(
+        'li',
+        {},
+        element('span', { class: 'leg-name' }, capital(legName(leg.name))),
+        badge(TONES.get(leg.state) ?? 'plain', word),
+        leg.name === 'ollama' && (assistant.models ?? []).length > 0 &&
+          element('span', { class: 'leg-detail mono' }, assistant.models.map((model) => visibleName(model, 60)).join(', ')),
+        leg.reason && element('span', { class: 'leg-detail' }, visibleText(leg.reason, 200)),
+      ),
+    );
+  }
+  return list;
+}
+
+/**
+ * Without a list of legs, the two flags say as much as they can.
+ * @param {AssistantStatus} assistant
+ * @returns {Leg[]}
+ */
+function legsOfOld(assistant) {
+  return [
+    { name: 'ollama', state: assistant.ollama_detected ? 'ready' : 'failing' },
+    { name: 'claude', state: assistant.claude_available ? 'ready' : 'unavailable' },
+  ];
+}
+
+/** @param {number[]} queue */
+function queueStrip([running = 0, waiting = 0, parts = 0, kept = 0]) {
+  const strip = element('dl', { class: 'strip' });
+  for (const [term, count] of /** @type {[string, number][]} */ ([
+    ['answering', running], ['waiting', waiting], ['parts to send', parts], ['kept answers', kept],
+  ])) {
+    strip.append(element('div', { class: count > 0 ? 'some' : '' }, element('dt', {}, term), element('dd', {}, String(count))));
+  }
+  return strip;
+}
+
+/** @param {string} text */
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,101 @@
+/**
+ * The browser that the tests drive: the system's Chromium, and the first steps that most tests share.
+ *
+ * Owns its flags, and that a page which logs an error or breaks its policy fails its test.
+ */
+
+import { existsSync, mkdirSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+import { PASSWORD } from './server.mjs';
+
+/** @import { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core' */
+/** @import { Server } from './server.mjs' */
+
+export const OUTPUT = new URL('output/', import.meta.url).pathname;
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const FLAGS = [
+  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+
+export const WIDE = { width: 1280, height: 800 };
+export const PHONE = { width: 375, height: 740 };
+
+/** Why the tests can't run here; `false` when they can. Under CI a missing browser is a failure, not a skip. */
+export const missing = existsSync(CHROMIUM) || process.env.CI === 'true' ? false : `there is no browser at ${CHROMIUM}`;
+
+/** @returns {Promise<Browser>} */
+export async function openBrowser() {
+  mkdirSync(OUTPUT, { recursive: true });
+  return chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+}
+
+/**
+ * A page in a context of its own. `faults` gathers what it should not do.
+ * @param {Browser} browser
+ * @param {BrowserContextOptions} [options]
+ * @returns {Promise<{ page: Page, faults: string[], close: () => Promise<void> }>}
+ */
+export async function openPage(browser, options = {}) {
+  const context = await browser.newContext({ viewport: WIDE, locale: 'en-GB', ...options });
+  context.setDefaultTimeout(10_000);
+  const page = await context.newPage();
+  /** @type {string[]} */
+  const faults = [];
+  page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    const text = message.text();
+    // A call that is refused is written there by the browser itself.
+    if (message.type() === 'error' && !/Failed to load resource/.test(text)) faults.push(`console: ${text}`);
+  });
+  return { page, faults, close: () => context.close() };
+}
+
+/**
+ * Logs in and waits until the chat is there.
+ * @param {Page} page
+ * @param {Server} server
+ * @returns {Promise<Frame>} the chat
+ */
+export async function logIn(page, server) {
+  await page.goto(server.origin);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  return chatFrame(page);
+}
+
+/**
+ * @param {Page} page
+ * @returns {Promise<Frame>}
+ */
+export async function chatFrame(page) {
+  const element = await page.waitForSelector('iframe');
+  const frame = await element.contentFrame();
+  if (frame === null) throw new Error('the frame holds nothing');
+  await frame.waitForSelector('#log[aria-live="polite"]');
+  return frame;
+}
+
+/**
+ * Asks in the chat, without waiting for the answer.
+ * @param {Frame | Page} chat
+ * @param {string} text
+ */
+export async function ask(chat, text) {
+  await chat.getByLabel('Message to the assistant').fill(text);
+  await chat.getByRole('button', { name: 'Send' }).click();
+}
+
+/**
+ * How often the page has called a method of `/rpc`, counted from now on.
+ * @param {Page} page
+ * @param {string} method
+ * @returns {() => number}
+ */
+export function countCalls(page, method) {
+  let count = 0;
+  page.on('request', (request) => {
+    if (request.url().endsWith('/rpc') && request.postDataJSON()?.method === method) count += 1;
+  });
+  return () => count;
+}

@@ -1,0 +1,283 @@
+/**
+ * A stand-in for the daemon: serves the pages with its headers and fakes `/rpc` in its shapes.
+ *
+ * Owns invented answers, for work on the pages without the daemon. What it does is never proof of what the daemon
+ * does: with `TOMBOLO_BIN` the same tests run against the real one.
+ */
+
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { extname } from 'node:path';
+import * as world from './mock-world.mjs';
+
+/** @import { ScriptedModel } from './model.mjs' */
+
+const WEB = new URL('../', import.meta.url);
+/** @type {Record<string, string>} */
+const TYPES = {
+  '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml',
+};
+const NODE_CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-src 'self'; " +
+  "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+const CHAT_CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+  "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types answer";
+/** @param {string} host */
+const frameCsp = (host) =>
+  `default-src 'none'; script-src 'self' http://${host} https://${host}; style-src 'self' http://${host} https://${host}; ` +
+  "connect-src 'none'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'; sandbox allow-scripts; " +
+  "require-trusted-types-for 'script'; trusted-types answer";
+
+/** @typedef {{ id: string, csrf: string }} Session */
+/** @typedef {{ turn_id: string, question: string, stop: AbortController, answer: Promise<any> }} Turn */
+
+/** An error of the daemon: number, HTTP status, name. @type {Record<string, [number, number]>} */
+const ERRORS = {
+  invalid_request: [-32600, 400], method_not_found: [-32601, 404], invalid_params: [-32602, 400], not_logged_in: [-32001, 401],
+  csrf_token: [-32002, 403], throttled: [-32004, 429], login_failed: [-32005, 401], set_up_already: [-32006, 409], turn_running: [-32010, 409],
+};
+
+class Refused extends Error {
+  /**
+   * @param {string} name
+   * @param {string} message
+   * @param {Record<string, unknown>} [data]
+   */
+  constructor(name, message, data = {}) {
+    super(message);
+    this.refusal = name;
+    this.data = data;
+  }
+}
+
+export class MockDaemon {
+  /** @type {Map<string, Session>} */
+  #sessions = new Map();
+  /** @type {Map<string, string>} */
+  #ended = new Map();
+  /** @type {Map<string, any[]>} */
+  #transcripts = new Map();
+  /** @type {Map<string, Turn>} */
+  #turns = new Map();
+  /** @type {import('node:http').Server | null} */
+  #server = null;
+  /** @type {string | null} */
+  #password = null;
+  /** What `/rpc` tells of the mesh; a test may change it. */
+  world = world.lively();
+
+  /**
+   * @param {ScriptedModel} model
+   * @param {string} setupToken
+   */
+  constructor(model, setupToken) {
+    this.model = model;
+    this.setupToken = setupToken;
+  }
+
+  /**
+   * @param {number} port 0 for any
+   * @returns {Promise<number>}
+   */
+  async listen(port) {
+    const server = createServer((request, response) => void this.#serve(request, response));
+    this.#server = server;
+    await new Promise((resolve) => server.listen(port, '127.0.0.1', () => resolve(undefined)));
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    return address.port;
+  }
+
+  /** Goes down; sessions and transcripts stay, running turns don't. */
+  async close() {
+    const server = this.#server;
+    for (const turn of this.#turns.values()) turn.stop.abort();
+    this.#turns.clear();
+    if (server === null) return;
+    await new Promise((resolve) => {
+      server.close(() => resolve(undefined));
+      server.closeAllConnections();
+    });
+  }
+
+  /**
+   * @param {import('node:http').IncomingMessage} request
+   * @param {import('node:http').ServerResponse} response
+   */
+  async #serve(request, response) {
+    const host = request.headers.host ?? '';
+    const path = new URL(request.url ?? '/', `http://${host}`).pathname;
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    response.setHeader('Referrer-Policy', 'no-referrer');
+    response.setHeader('Cross-Origin-Opener-Policy', 'same-origin');
+    response.setHeader('Cross-Origin-Resource-Policy', path.startsWith('/aiui/') ? 'cross-origin' : 'same-origin');
+    response.setHeader('X-Frame-Options', path === '/aiui/' ? 'SAMEORIGIN' : 'DENY');
+    response.setHeader('Cache-Control', 'no-store');
+    if (path === '/rpc') return this.#rpc(request, response, host);
+    if (path === '/') return page(response, 'node', NODE_CSP);
+    if (path === '/chat/') return page(response, 'aiui', CHAT_CSP);
+    if (path === '/aiui/') return page(response, 'aiui', frameCsp(host));
+    const [, folder = 'node', name = ''] = /^\/(?:(aiui|chat)\/)?([a-z-]+\.[a-z]+)$/.exec(path) ?? [];
+    if (folder === 'aiui') response.setHeader('Access-Control-Allow-Origin', '*');
+    file(response, folder === 'node' ? 'node' : 'aiui', name);
+  }
+
+  /**
+   * @param {import('node:http').IncomingMessage} request
+   * @param {import('node:http').ServerResponse} response
+   * @param {string} host
+   */
+  async #rpc(request, response, host) {
+    const origin = request.headers.origin;
+    if (origin !== undefined && origin !== `http://${host}`) {
+      response.writeHead(403).end('this origin may not call the node');
+      return;
+    }
+    /** @type {Buffer[]} */
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString());
+    try {
+      const result = await this.#run(method, params, request, response);
+      response.writeHead(200, { 'Content-Type': 'application/json' });
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+    } catch (failure) {
+      if (!(failure instanceof Refused)) throw failure;
+      const [code, status] = ERRORS[failure.refusal] ?? [-32603, 500];
+      response.writeHead(status, { 'Content-Type': 'application/json' });
+      const data = { name: failure.refusal, ...failure.data };
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: failure.message, data } }));
+    }
+  }
+
+  /**
+   * @param {string} method
+   * @param {any} params
+   * @param {import('node:http').IncomingMessage} request
+   * @param {import('node:http').ServerResponse} response
+   * @returns {Promise<unknown>}
+   */
+  async #run(method, params, request, response) {
+    const cookie = /tombolo_session=([^;]+)/.exec(request.headers.cookie ?? '')?.[1] ?? '';
+    if (method === 'auth.login') {
+      if (this.#password === null || params.password !== this.#password) throw new Refused('login_failed', 'that did not match');
+      return this.#open(response, cookie);
+    }
+    if (method === 'auth.setup') {
+      if (this.#password !== null) throw new Refused('set_up_already', 'this node is set up already: log in with its password');
+      if (params.token !== this.setupToken) throw new Refused('login_failed', 'that did not match');
+      if (params.password.length < 8) throw new Refused('invalid_params', 'the password needs at least 8 characters', { detail: 'the password needs at least 8 characters' });
+      this.#password = params.password;
+      return this.#open(response, cookie);
+    }
+    const session = this.#sessions.get(cookie);
+    if (session === undefined) {
+      throw new Refused('not_logged_in', 'log in first: there is no session, or it is over', { needs_setup: this.#password === null });
+    }
+    if (method === 'auth.whoami') return { csrf_token: session.csrf, role: 'operator' };
+    if (request.headers['x-csrf-token'] !== session.csrf) throw new Refused('csrf_token', 'the header X-CSRF-Token is missing');
+    switch (method) {
+      case 'auth.logout':
+        this.#sessions.delete(cookie);
+        this.#ended.set(cookie, session.id);
+        return {};
+      case 'assistant.chat': return this.#chat(session, params);
+      case 'assistant.stop': {
+        const turn = this.#turns.get(session.id);
+        const right = turn?.turn_id === params.turn_id;
+        if (right) turn?.stop.abort();
+        return { stopped: right };
+      }
+      case 'assistant.history': {
+        const turn = this.#turns.get(session.id);
+        const running = turn === undefined ? null : { turn_id: turn.turn_id, question: turn.question };
+        return { entries: this.#transcripts.get(session.id) ?? [], running };
+      }
+      case 'assistant.clear-history':
+        this.#transcripts.delete(session.id);
+        return {};
+      case 'mesh.status': return this.world.status;
+      case 'mesh.messages': return { messages: this.world.messages };
+      case 'mesh.nodes': return { nodes: this.world.nodes };
+      case 'mesh.assistant-status': return this.world.assistant;
+      case 'system.disk-status': return this.world.disk;
+      default: throw new Refused('method_not_found', `there is no method \`${method}\``);
+    }
+  }
+
+  /**
+   * @param {import('node:http').ServerResponse} response
+   * @param {string} cookie
+   */
+  #open(response, cookie) {
+    const token = randomBytes(16).toString('hex');
+    // A browser that still holds the cookie of an ended session goes on with its transcript.
+    const id = this.#ended.get(cookie) ?? randomBytes(8).toString('hex');
+    const session = { id, csrf: randomBytes(16).toString('hex') };
+    this.#sessions.set(token, session);
+    response.setHeader('Set-Cookie', `tombolo_session=${token}; Path=/; HttpOnly; SameSite=Strict`);
+    return { csrf_token: session.csrf, role: 'operator' };
+  }
+
+  /**
+   * @param {Session} session
+   * @param {{ text: string, turn_id: string }} params
+   */
+  async #chat(session, { text, turn_id }) {
+    const stored = this.#transcripts.get(session.id)?.find((entry) => entry.turn_id === turn_id);
+    if (stored !== undefined) return stored;
+    const running = this.#turns.get(session.id);
+    if (running !== undefined && running.turn_id === turn_id) return running.answer;
+    if (running !== undefined) throw new Refused('turn_running', 'your last question is still being answered; stop it or wait');
+    const stop = new AbortController();
+    const answer = this.#turn(session, turn_id, text, stop.signal);
+    this.#turns.set(session.id, { turn_id, question: text, stop, answer });
+    return answer;
+  }
+
+  /**
+   * @param {Session} session
+   * @param {string} turn_id
+   * @param {string} question
+   * @param {AbortSignal} stopped
+   */
+  async #turn(session, turn_id, question, stopped) {
+    const line = await this.model.next(stopped);
+    const tools = line?.tool ? [{ name: line.tool, category: 'system', outcome: 'ran' }] : [];
+    const answer = line === null
+      ? { turn_id, status: 'stopped', text: '', html: '', backend: 'ollama', tools, reasons: [] }
+      : { turn_id, status: 'answered', text: line.text, html: world.html(line.text), backend: 'ollama', tools, reasons: [] };
+    const transcript = this.#transcripts.get(session.id) ?? [];
+    transcript.push({ ...answer, at: Date.now(), question });
+    this.#transcripts.set(session.id, transcript);
+    this.#turns.delete(session.id);
+    return answer;
+  }
+}
+
+/**
+ * @param {import('node:http').ServerResponse} response
+ * @param {string} folder
+ * @param {string} csp
+ */
+function page(response, folder, csp) {
+  response.setHeader('Content-Security-Policy', csp);
+  file(response, folder, 'index.html');
+}
+
+/**
+ * @param {import('node:http').ServerResponse} response
+ * @param {string} folder
+ * @param {string} name
+ */
+function file(response, folder, name) {
+  const url = new URL(`${folder}/`, WEB);
+  if (!readdirSync(url).includes(name)) {
+    response.writeHead(404).end();
+    return;
+  }
+  response.setHeader('Content-Type', TYPES[extname(name)] ?? 'application/octet-stream');
+  response.writeHead(200).end(readFileSync(new URL(name, url)));
+}

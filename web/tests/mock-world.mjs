@@ -1,0 +1,100 @@
+/**
+ * The invented mesh that the mock daemon tells of.
+ *
+ * Owns data only. Every node and key in it is made up.
+ */
+
+/** @import { AssistantStatus, DiskStatus, MeshMessage, MeshNode, MeshStatus } from '../rpc.d.ts' */
+
+/** @typedef {{ status: MeshStatus, assistant: AssistantStatus, messages: MeshMessage[], nodes: MeshNode[], disk: DiskStatus }} World */
+
+/**
+ * A node in good use: a conversation, a stranger, a foreign key.
+ * @returns {World}
+ */
+export function lively() {
+  const now = Date.now();
+  /** @param {Partial<MeshMessage>} message @returns {MeshMessage} */
+  const message = (message) => ({
+    at: now, direction: 'in', node: '!a1b2c3d4', name: 'Ana', assurance: 'verified', channel: null, text: '', delivery: null, ignored: null, id: 1, ...message,
+  });
+  return {
+    status: {
+      connected: true, link: 'the simulated radio', my_node: '!70b01001', owner: 'Tombolo Node', fingerprint: '3f0a 91c2 77de 04b8',
+      firmware: '2.7.26', region: 'EU_868', modem: 'LongFast', warnings: [], turns_running: 1, turns_waiting: 0, parts_waiting: 2, kept_answers: 1,
+      airtime: {
+        used_ms: 41_300, limit_ms: 360_000, share_ms: 180_000, channel_utilization: 12.4, air_util_tx: 1.18, recovers_in_s: 0, paused: null, notes: [],
+      },
+    },
+    assistant: {
+      enabled: true, trusted_only: true, denied_askers: [], trigger: '!ai', channels: ['bots'], ollama_detected: true,
+      models: ['qwen2.5-coder:7b', 'llama3.2:3b'], claude_available: false,
+      legs: [
+        { name: 'ollama', state: 'ready', reason: null },
+        { name: 'claude', state: 'unavailable', reason: 'no key in secrets/claude-api-key' },
+        { name: 'offline', state: 'ready', reason: null },
+      ],
+      allowed_contacts: [
+        { id: '!a1b2c3d4', name: 'Ana', fingerprint: '8c11 5e0f a9d3 2b47', pin: 'configured', foreign_fingerprint: null, grants: ['system'] },
+        { id: '!b0b0b0b2', name: 'Ben', fingerprint: '51d0 c3aa 0e9f 6612', pin: 'unconfirmed', foreign_fingerprint: 'e2e2 0001 9bfa 44c0', grants: [] },
+      ],
+    },
+    messages: [
+      message({ at: now - 3_700_000, node: '!0badcafe', name: 'Mallory', assurance: 'unverified', text: '!ai how much disk space is left?', ignored: 'not a contact' }),
+      message({ at: now - 1_500_000, assurance: 'signed', channel: 'bots', text: '!ai when does the tide turn at the causeway?' }),
+      message({ at: now - 1_480_000, direction: 'out', channel: 'bots', text: 'I have no tide table here. Low water is usually about six hours after high water.', delivery: { state: 'relayed' } }),
+      message({ at: now - 240_000, text: '!ai how much disk space is left, and is it enough for a month of logs? — naïve “quotes”, 日本語, 👩\u200d🚀' }),
+      message({ at: now - 226_000, direction: 'out', text: '1/3 There are 412 GB free of 983 GB on /var/lib/tombolo. A month of logs takes about 2 GB at the present rate,', delivery: { state: 'delivered' } }),
+      message({ at: now - 221_000, direction: 'out', text: '2/3 so there is room for many years of them. The largest folder is the model store with 38 GB;', delivery: { state: 'not_confirmed' } }),
+      message({ at: now - 20_000, direction: 'out', text: '3/3 old models can be removed with the page.', delivery: { state: 'waiting', reason: 'Ana is away; tried again when heard' } }),
+      message({ at: now - 12_000, node: '!b0b0b0b2', name: 'Ben', text: '!ai ping' }),
+      message({ at: now - 9_000, direction: 'out', node: '!b0b0b0b2', name: 'Ben', text: 'pong: SNR 6.3 dB, direct', delivery: { state: 'failed', reason: 'the radio refused the key' } }),
+    ],
+    nodes: [
+      node({ node: '!a1b2c3d4', long_name: 'Ana', short_name: 'ANA', contact: 'Ana', standing: 'pinned', last_heard: now / 1000 - 20, snr: 6.25, hops: 1, battery: 88 }),
+      node({ node: '!b0b0b0b2', long_name: 'Ben', short_name: 'BEN', contact: 'Ben', standing: 'foreign_key', last_heard: now / 1000 - 12, snr: 9.5, hops: 0, battery: 101 }),
+      node({ node: '!0badcafe', long_name: 'Ana\u202e \u200b<b>bold</b>', short_name: 'MAL', last_heard: now / 1000 - 3700, snr: -11.75, hops: 3, battery: 34 }),
+      node({ node: '!5ea51de0', long_name: 'Seaside relay', short_name: 'SEA', last_heard: now / 1000 - 90_000, hops: 2 }),
+    ],
+    disk: {
+      disks: [
+        { path: '/', total: 62_000_000_000, available: 21_400_000_000, used_percent: 66 },
+        { path: '/var/lib/tombolo', total: 983_000_000_000, available: 412_000_000_000, used_percent: 59 },
+      ],
+    },
+  };
+}
+
+/** @param {Partial<MeshNode>} known @returns {MeshNode} */
+function node(known) {
+  const all = { node: '', long_name: '', short_name: '', fingerprint: null, contact: null, standing: 'stranger', last_heard: 0, snr: null, hops: null, battery: null, ...known };
+  return { ...all, last_heard: Math.round(all.last_heard) };
+}
+
+/**
+ * Enough Markdown for the mock: what the daemon's own renderer gives for the texts of the tests. A text that begins
+ * with `<` is given out as it is, as a daemon would that sanitises nothing.
+ * @param {string} text
+ */
+export function html(text) {
+  if (text.startsWith('<')) return text;
+  const safe = text.replace(/&/g, '&amp;').replace(/</g, '&lt;');
+  return safe
+    .split('\n\n')
+    .map((block) => {
+      if (block.startsWith('```')) return `<pre><code>${block.replace(/^```\w*\n|```$/g, '')}</code></pre>`;
+      if (block.startsWith('- ')) return `<ul>${block.split('\n').map((line) => `<li>${inline(line.slice(2))}</li>`).join('')}</ul>`;
+      if (block.startsWith('|')) {
+        const [head = '', , ...rows] = block.split('\n');
+        const cells = (/** @type {string} */ row, /** @type {string} */ tag) => `<tr>${row.split('|').slice(1, -1).map((cell) => `<${tag}>${inline(cell.trim())}</${tag}>`).join('')}</tr>`;
+        return `<table><thead>${cells(head, 'th')}</thead><tbody>${rows.map((row) => cells(row, 'td')).join('')}</tbody></table>`;
+      }
+      return `<p>${inline(block)}</p>`;
+    })
+    .join('');
+}
+
+/** @param {string} text */
+function inline(text) {
+  return text.replace(/\*\*(.+?)\*\*/g, '<strong>$1</strong>').replace(/`(.+?)`/g, '<code>$1</code>');
+}
