@@ -6,20 +6,15 @@
 
 mod support;
 
-<<<<<<< HEAD
 mod backends;
 mod chat_command;
 mod claude;
-mod operator_password;
-mod python_client;
-mod recorded_answers;
-=======
 mod conversation;
 mod identity;
 mod operator_password;
 mod python_client;
+mod recorded_answers;
 mod restart;
->>>>>>> main
 mod rpc_authorisation;
 mod rpc_chat;
 mod rpc_contract;

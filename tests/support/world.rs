@@ -290,9 +290,9 @@ pub fn joined(parts: &[tombolo::sim::Heard]) -> String {
         .join(" ")
 }
 
-/// The words of a text: white space at a cut may differ.
+/// A text without white space: at a cut there may be more or less of it.
 pub fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split_whitespace().collect()
 }
 
 /// Reads a whole folder's files as text, for a search for what must not be there.
