@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { ask, logIn, missing, openBrowser, openPage, OUTPUT, PHONE, WIDE } from './browser.mjs';
 import { PASSWORD, startServer } from './server.mjs';
 
@@ -31,6 +31,7 @@ describe('access', { skip: missing }, () => {
   before(async () => {
     [browser, server] = await Promise.all([openBrowser(), startServer()]);
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await browser?.close();
     await server?.stop();
