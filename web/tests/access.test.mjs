@@ -42,7 +42,7 @@ describe('access', { skip: missing }, () => {
       test(`no violation at ${name} px, ${scheme}: log-in, empty chat, answers, thinking, error, status`, async () => {
         // The page's own policy would keep the checker out; what it checks is the same.
         const { page, close } = await openPage(browser, { viewport, colorScheme: scheme, bypassCSP: true });
-        const shot = (/** @type {string} */ state) => page.screenshot({ path: `${OUTPUT}${state}-${name}-${scheme}.png` });
+        const shot = (/** @type {string} */ state) => page.screenshot({ path: `${OUTPUT}${state}-${name}-${scheme}.png`, animations: 'disabled' });
         await page.goto(server.origin);
         await page.getByLabel('Password').waitFor();
         await violations(page, 'log-in');
