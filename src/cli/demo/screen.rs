@@ -104,7 +104,10 @@ impl Screen {
                 self.put(
                     Style::Dim,
                     MARGIN,
-                    &format!("{backend}, {tools}, {millis} ms, {parts} part(s)"),
+                    &format!(
+                        "{backend}, {tools}, {millis} ms, {parts} part{}",
+                        if *parts == 1 { "" } else { "s" }
+                    ),
                 );
             }
             MeshEvent::PartSent { name, part, of, bytes, airtime_us, text, .. } => {
