@@ -189,7 +189,7 @@ impl Gateway {
         outcome
     }
 
-    /// Stops every part and waits, within [`DRAIN`], until each has finished what it began.
+    /// Stops every part and waits, within five seconds, until each has finished what it began.
     pub async fn stop(self) {
         self.cancel.cancel();
         self.tracker.close();
