@@ -77,7 +77,7 @@ async fn a_peer_asks_over_a_serial_line_and_is_answered_with_the_machines_real_f
 #[tokio::test]
 async fn a_link_that_breaks_between_two_parts_loses_none_and_repeats_none() {
     let mut world = World::new().await;
-    world.ollama.set_default(Answer::text(PREFIX.repeat(1)));
+    world.ollama.set_default(Answer::text(PREFIX));
     world.start().await;
     world.sim.say("Ana", SayTo::Direct, "!ai tell me");
     world.heard("Ana", 1).await;

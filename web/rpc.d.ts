@@ -35,18 +35,19 @@ export interface ChatResult {
   reasons?: LegReason[];
 }
 
-/** One turn of `assistant.history`, oldest first. */
+/** One line of `assistant.history`, oldest first: a question or its answer. */
 export interface HistoryEntry {
+  /** `user` or `assistant` */
+  role: string;
   turn_id: string;
   /** Unix milliseconds. */
   at: number;
-  question: string;
-  status: string;
-  /** The answer. */
+  /** The question, or the answer in Markdown. */
   text: string;
   html?: string;
-  backend: string;
-  tools: ToolRecord[];
+  status?: string;
+  backend?: string;
+  tools?: ToolRecord[];
 }
 
 /** `mesh.airtime`; every time is in milliseconds of sending, in the rolling hour. */

@@ -79,8 +79,8 @@ pub enum Assurance {
     Verified,
 }
 
-/// A peer's identity as one opaque text: `key:` and base64 for a known key, `claim:` and a node id
-/// otherwise. The two never meet.
+/// A peer's identity as one opaque text: `key:` and base64 for a key that decrypted the message, `signed:` and
+/// base64 for one that only signed it, `claim:` and a node id otherwise. The three never meet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PeerId(pub String);

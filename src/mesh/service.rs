@@ -216,12 +216,14 @@ async fn run(
             }
         };
         tokio::select! {
+            // Before everything: a turn that the shutdown stops must not be taken for one that its peer stopped.
+            biased;
             () = cancel.cancelled() => return,
+            Some(finished) = results.recv() => mesh.finished(finished, clock.now()),
             event = link.recv(), if link_open => match event {
                 Some(event) => mesh.link_event(event, clock.now()),
                 None => link_open = false,
             },
-            Some(finished) = results.recv() => mesh.finished(finished, clock.now()),
             query = queries.recv(), if queries_open => match query {
                 Some(query) => mesh.query(query, clock.now()),
                 None => queries_open = false,

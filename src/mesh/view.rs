@@ -115,7 +115,7 @@ pub enum MeshEvent {
     },
     /// Something that the operator should know: a foreign key, a replay, a downgrade, a flood.
     Security {
-        /// A word: `foreign_key`, `replay`, `downgrade`, `unverified_claim`, `spoofed_sender`, `new_pin`.
+        /// A word: `foreign_key`, `replay`, `downgrade`, `unverified_claim`, `spoofed_sender`, `new_pin`, `moved`.
         kind: String,
         /// The number it came under, a claim.
         from: NodeNum,
@@ -254,7 +254,7 @@ pub struct ContactView {
     pub name: String,
     /// The fingerprint of the pinned key.
     pub fingerprint: Option<String>,
-    /// `configured`, `unconfirmed` (pinned at first message, not yet confirmed) or `none`.
+    /// `configured`, `unconfirmed` (pinned at first message, not yet confirmed), `confirmed` or `none`.
     pub pin: &'static str,
     /// The fingerprint of a foreign key that was seen under its number.
     pub foreign_fingerprint: Option<String>,

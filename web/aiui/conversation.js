@@ -56,10 +56,10 @@ export class Conversation {
     const entries = Array.isArray(result?.entries) ? result.entries : [];
     if (this.#running !== null) return { entries, running: this.#running };
     const running = result?.running;
-    if (!isRecord(running) || typeof running.turn_id !== 'string' || typeof running.question !== 'string') {
+    if (!isRecord(running) || typeof running.turn_id !== 'string' || typeof running.text !== 'string') {
       return { entries, running: null };
     }
-    const turn = { turnId: running.turn_id, text: running.question };
+    const turn = { turnId: running.turn_id, text: running.text };
     return { entries, running: { text: turn.text, answer: this.#run(turn) } };
   }
 

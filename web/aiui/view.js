@@ -82,10 +82,15 @@ export class ChatView {
     }
   }
 
-  /** @param {HistoryEntry} turn */
-  #showStored(turn) {
-    this.#entries.append(questionEntry(turn.question, turn.at), answerEntry({ ...turn, reasons: [] }));
-    this.#showLeg(turn.backend);
+  /** @param {HistoryEntry} entry */
+  #showStored(entry) {
+    if (entry.role === 'user') {
+      this.#entries.append(questionEntry(entry.text, entry.at));
+    } else if (entry.role === 'assistant') {
+      const { text, html, backend = '', status = 'answered', tools = [] } = entry;
+      this.#entries.append(answerEntry({ text, html, backend, status, tools, reasons: [] }));
+      this.#showLeg(backend);
+    }
   }
 
   #submit() {

@@ -46,7 +46,7 @@ export function age(thenMs, nowMs) {
 }
 
 /**
- * Bytes in powers of 1000, as disks are sold: `412 GB`.
+ * Bytes in powers of 1000, as disks are sold: `45.4 GB`.
  * @param {number} count
  * @returns {string}
  */
@@ -58,7 +58,7 @@ export function bytes(count) {
     value /= 1000;
     unit += 1;
   }
-  return `${trimmed(value, value < 10 && unit > 0 ? 1 : 0)} ${units[unit]}`;
+  return `${trimmed(value, 1)} ${units[unit]}`;
 }
 
 /**

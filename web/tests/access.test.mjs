@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { ask, logIn, missing, openBrowser, openPage, OUTPUT, PHONE, WIDE } from './browser.mjs';
 import { PASSWORD, startServer } from './server.mjs';
 
@@ -31,6 +31,7 @@ describe('access', { skip: missing }, () => {
   before(async () => {
     [browser, server] = await Promise.all([openBrowser(), startServer()]);
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await browser?.close();
     await server?.stop();
@@ -41,7 +42,7 @@ describe('access', { skip: missing }, () => {
       test(`no violation at ${name} px, ${scheme}: log-in, empty chat, answers, thinking, error, status`, async () => {
         // The page's own policy would keep the checker out; what it checks is the same.
         const { page, close } = await openPage(browser, { viewport, colorScheme: scheme, bypassCSP: true });
-        const shot = (/** @type {string} */ state) => page.screenshot({ path: `${OUTPUT}${state}-${name}-${scheme}.png` });
+        const shot = (/** @type {string} */ state) => page.screenshot({ path: `${OUTPUT}${state}-${name}-${scheme}.png`, animations: 'disabled' });
         await page.goto(server.origin);
         await page.getByLabel('Password').waitFor();
         await violations(page, 'log-in');

@@ -6,7 +6,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { logIn, missing, openBrowser, openPage } from './browser.mjs';
 import { startServer } from './server.mjs';
 
@@ -27,6 +27,7 @@ describe('answers', { skip: missing }, () => {
     ({ page } = await openPage(browser));
     chat = await logIn(page, server);
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await browser?.close();
     await server?.stop();

@@ -6,7 +6,7 @@
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { ask, chatFrame, countCalls, logIn, missing, openBrowser, openPage } from './browser.mjs';
 import { startServer } from './server.mjs';
 
@@ -44,6 +44,7 @@ describe('the bridge', { skip: missing }, () => {
     chat = await logIn(page, server);
     chats = countCalls(page, 'assistant.chat');
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await close?.();
     await browser?.close();

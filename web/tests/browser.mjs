@@ -4,11 +4,11 @@
  * Owns its flags, and that a page which logs an error or breaks its policy fails its test.
  */
 
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 import { PASSWORD } from './server.mjs';
 
-/** @import { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core' */
+/** @import { Browser, BrowserContext, BrowserContextOptions, Frame, Page } from 'playwright-core' */
 /** @import { Server } from './server.mjs' */
 
 export const OUTPUT = new URL('output/', import.meta.url).pathname;
@@ -39,6 +39,7 @@ export async function openBrowser() {
 export async function openPage(browser, options = {}) {
   const context = await browser.newContext({ viewport: WIDE, locale: 'en-GB', ...options });
   context.setDefaultTimeout(10_000);
+  if (process.env.TOMBOLO_PAGES === 'source') await fromSource(context);
   const page = await context.newPage();
   /** @type {string[]} */
   const faults = [];
@@ -49,6 +50,21 @@ export async function openPage(browser, options = {}) {
     if (message.type() === 'error' && !/Failed to load resource/.test(text)) faults.push(`console: ${text}`);
   });
   return { page, faults, close: () => context.close() };
+}
+
+/**
+ * Puts the files of this source tree in the place of those that were built into the daemon, under the daemon's own
+ * headers: for work on the pages without building it each time.
+ * @param {BrowserContext} context
+ */
+async function fromSource(context) {
+  await context.route(/\.(js|css)$|\/(aiui\/|chat\/)?$/, async (route) => {
+    const path = new URL(route.request().url()).pathname;
+    const name = path.replace(/^\/chat\//, '/aiui/').replace(/\/$/, '/index.html');
+    const file = new URL(`..${name.startsWith('/aiui/') ? '' : '/node'}${name}`, import.meta.url);
+    const response = await route.fetch();
+    await route.fulfill(response.ok() && existsSync(file) ? { response, body: readFileSync(file) } : { response });
+  });
 }
 
 /**

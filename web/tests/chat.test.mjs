@@ -5,7 +5,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { ask, chatFrame, countCalls, logIn, missing, openBrowser, openPage } from './browser.mjs';
 import { PASSWORD, startServer } from './server.mjs';
 
@@ -20,6 +20,7 @@ describe('the chat', { skip: missing }, () => {
   before(async () => {
     [browser, server] = await Promise.all([openBrowser(), startServer()]);
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await browser?.close();
     await server?.stop();

@@ -5,7 +5,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { ask, chatFrame, logIn, missing, openBrowser, openPage } from './browser.mjs';
 import { PASSWORD, startServer } from './server.mjs';
 
@@ -20,6 +20,7 @@ describe('getting in', { skip: missing }, () => {
   before(async () => {
     [browser, server] = await Promise.all([openBrowser(), startServer()]);
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await browser?.close();
     await server?.stop();
@@ -143,6 +144,7 @@ describe('the first start', { skip: missing }, () => {
   before(async () => {
     [browser, server] = await Promise.all([openBrowser(), startServer({ fresh: true })]);
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await browser?.close();
     await server?.stop();

@@ -192,7 +192,7 @@ export class MockDaemon {
       }
       case 'assistant.history': {
         const turn = this.#turns.get(session.id);
-        const running = turn === undefined ? null : { turn_id: turn.turn_id, question: turn.question };
+        const running = turn === undefined ? null : { turn_id: turn.turn_id, text: turn.question };
         return { entries: this.#transcripts.get(session.id) ?? [], running };
       }
       case 'assistant.clear-history':
@@ -226,7 +226,7 @@ export class MockDaemon {
    * @param {{ text: string, turn_id: string }} params
    */
   async #chat(session, { text, turn_id }) {
-    const stored = this.#transcripts.get(session.id)?.find((entry) => entry.turn_id === turn_id);
+    const stored = this.#transcripts.get(session.id)?.find((entry) => entry.turn_id === turn_id && entry.role === 'assistant');
     if (stored !== undefined) return stored;
     const running = this.#turns.get(session.id);
     if (running !== undefined && running.turn_id === turn_id) return running.answer;
@@ -250,7 +250,8 @@ export class MockDaemon {
       ? { turn_id, status: 'stopped', text: '', html: '', backend: 'ollama', tools, reasons: [] }
       : { turn_id, status: 'answered', text: line.text, html: world.html(line.text), backend: 'ollama', tools, reasons: [] };
     const transcript = this.#transcripts.get(session.id) ?? [];
-    transcript.push({ ...answer, at: Date.now(), question });
+    const at = Date.now();
+    transcript.push({ role: 'user', turn_id, at, text: question }, { role: 'assistant', ...answer, at });
     this.#transcripts.set(session.id, transcript);
     this.#turns.delete(session.id);
     return answer;

@@ -33,6 +33,12 @@ export class ScriptedModel {
     this.#held = new Promise((resolve) => (this.#release = resolve));
   }
 
+  /** Forgets what was still to be said, and holds nothing up: for the next test. */
+  reset() {
+    this.#lines = [];
+    this.release();
+  }
+
   release() {
     this.#release?.();
     this.#held = null;

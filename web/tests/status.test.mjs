@@ -6,7 +6,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { logIn, missing, openBrowser, openPage } from './browser.mjs';
 import { startServer } from './server.mjs';
 import { lively } from './mock-world.mjs';
@@ -25,6 +25,7 @@ describe('the status', { skip: missing }, () => {
   before(async () => {
     [browser, server] = await Promise.all([openBrowser(), startServer()]);
   });
+  afterEach(() => server.model.reset());
   after(async () => {
     await browser?.close();
     await server?.stop();

@@ -104,7 +104,10 @@ impl Screen {
                 self.put(
                     Style::Dim,
                     MARGIN,
-                    &format!("{backend}, {tools}, {millis} ms, {parts} part(s)"),
+                    &format!(
+                        "{backend}, {tools}, {millis} ms, {parts} part{}",
+                        if *parts == 1 { "" } else { "s" }
+                    ),
                 );
             }
             MeshEvent::PartSent { name, part, of, bytes, airtime_us, text, .. } => {
@@ -161,7 +164,7 @@ impl Screen {
         let mut out = std::io::stdout().lock();
         // A closed pipe ends the show, not the program: there is nobody to tell.
         let _ = if self.colour && !code.is_empty() {
-            write!(out, "\x1b[{code}m{}\x1b[0m\n", text.trim_end_matches('\n'))
+            writeln!(out, "\x1b[{code}m{}\x1b[0m", text.trim_end_matches('\n'))
         } else {
             out.write_all(text.as_bytes())
         };

@@ -119,6 +119,22 @@ fn only_a_verified_peer_has_grants_and_memory() {
 }
 
 #[test]
+fn grants_in_the_wrong_hands_stay_behind() {
+    let packet = verified();
+    let envelope = inbox::read(&packet, &receiver()).unwrap().unwrap().envelope;
+    let folder = tempfile::tempdir().unwrap();
+    let contacts = Contacts::open(folder.path(), &open().allowed_contacts).unwrap();
+    let peer = contacts.identify(&envelope);
+    for assurance in [Assurance::Signed, Assurance::Unverified] {
+        let wrong = Peer { assurance, ..peer.clone() };
+        let CallerScope::Mesh { granted, .. } = scope(&open(), &envelope, &wrong).unwrap() else {
+            panic!("a peer became the operator");
+        };
+        assert!(granted.is_empty());
+    }
+}
+
+#[test]
 fn denied_wins_over_everything() {
     for asker in [Asker::Node(ANA), Asker::Key(KEY_A)] {
         let config = MeshConfig { denied_askers: vec![asker.clone()], ..open() };

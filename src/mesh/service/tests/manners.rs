@@ -92,6 +92,7 @@ async fn the_same_packet_is_answered_once_and_the_same_words_are_answered_again_
     bench.rule(|_| Act::After(Duration::from_secs(5), "the answer".to_owned()));
     bench.ana(1, "!ai how much?").await;
     bench.ana(1, "!ai how much?").await;
+    bench.ana(1, "!ai other words under the same id").await;
     bench.settle().await;
     bench.ana(2, "!ai HOW  much?").await;
     bench.until("the answer", |b| b.sent().len() == 1).await;
@@ -112,6 +113,7 @@ async fn the_same_packet_is_answered_once_and_the_same_words_are_answered_again_
             "",
             "already being answered",
             "already being answered",
+            "already being answered",
             "replay",
             "repeated: answer sent once more",
             "repeated"
@@ -120,6 +122,7 @@ async fn the_same_packet_is_answered_once_and_the_same_words_are_answered_again_
     bench.pass(600).await;
     bench.ana(5, "!ai how much?").await;
     bench.until("asked anew after ten minutes", |b| b.asked().len() == 2).await;
+    bench.pass(600).await;
     // But a packet whose words were answered by a repetition stays answered.
     bench.ana(3, "!ai how much?").await;
     bench.settle().await;

@@ -212,7 +212,7 @@ async fn a_recent_answer_is_repeated_after_a_restart_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kill_between_storing_the_answer_and_forgetting_the_question_repeats_nothing() {
-    for seen_was_written in [false, true] {
+    for (seen_was_written, answer_is_kept) in [(false, true), (true, true), (true, false)] {
         let bench = Bench::start(trusted()).await;
         bench.rule(slow(5));
         bench.ana(1, "!ai one").await;
@@ -227,6 +227,9 @@ async fn a_kill_between_storing_the_answer_and_forgetting_the_question_repeats_n
         std::fs::copy(&question, after.path().join("inbox").join(name)).unwrap();
         if !seen_was_written {
             std::fs::remove_file(after.path().join("seen.log")).unwrap();
+        }
+        if !answer_is_kept {
+            std::fs::remove_dir_all(after.path().join("replies")).unwrap();
         }
         let bench = Bench::on(after, trusted(), quick).await;
         bench.ana(1, "!ai one").await;
