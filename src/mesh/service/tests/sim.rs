@@ -36,7 +36,7 @@ async fn a_contact_of_the_simulated_mesh_is_answered_in_parts_and_a_stranger_is_
     let radio = sim.clone();
     let (clock, cancel, tracker) = (Clock::start(), CancellationToken::new(), TaskTracker::new());
     let connector = Connector::from_fn("sim", move || radio.connect());
-    let link = link::spawn(connector, clock, cancel.clone(), &tracker);
+    let link = link::spawn(connector, cancel.clone(), &tracker);
     let config = SimConfig::default();
     let ana = config.peers.iter().find(|peer| peer.name == "Ana").unwrap();
     let contact = Contact { id: ana.num, key: ana.key, name: Some("Ana".to_owned()), grants: None };
