@@ -14,9 +14,11 @@ use super::backends::offline::Offline;
 use super::backends::ollama::{self, Ollama};
 use super::backends::{Backend, Turn};
 use super::caller::CallerScope;
+use super::gate::Closed;
 use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
-use super::loop_::{Outcome, run_loop};
+use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
+use super::observer::Unwatched;
 use super::tools::{ToolDef, ToolRegistry};
 use super::{ChatContext, ChatReply, ChatStatus, prompt};
 use crate::clock;
@@ -150,7 +152,16 @@ impl Assistant {
 
         let mut walk = setup.legs.select_backend(cloud);
         let ended = {
-            let running = run_loop(&mut walk, &self.tools, scope, &system, history);
+            let rules = Rules {
+                registry: &self.tools,
+                scope,
+                gate: &Closed,
+                observer: &Unwatched,
+                system: &system,
+                max_turns: MAX_TURNS,
+                needed: None,
+            };
+            let running = run_loop(&mut walk, &rules, history);
             tokio::select! {
                 biased;
                 () = context.cancel.cancelled() => Err((ChatStatus::Stopped, STOPPED)),

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use super::backends::{BackendTurn, Request, ToolCall, Turn};
 use super::caller::CallerScope;
+use super::gate::Gate;
 use super::legs::Walk;
+use super::observer::Observer;
 use super::tools::{ToolRegistry, execute_tool};
 use super::{ChatStatus, ToolRecord};
 
@@ -38,67 +40,157 @@ pub struct Outcome {
     pub tools: Vec<ToolRecord>,
 }
 
+/// What holds for a turn from its first request to its end.
+pub struct Rules<'a> {
+    /// The tools; a call of anything else is an error.
+    pub registry: &'a ToolRegistry,
+    /// Whose turn it is.
+    pub scope: &'a CallerScope,
+    /// Who confirms what changes something.
+    pub gate: &'a dyn Gate,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+    /// The system prompt.
+    pub system: &'a str,
+    /// Requests to a model; more than [`MAX_TURNS`] are never made.
+    pub max_turns: usize,
+    /// The call without which the question can't be answered, if that is plain from its words. A model
+    /// that answers without it is reminded once; then the call is made for it, as any other: through
+    /// `execute_tool`, under the same scope and gate.
+    pub needed: Option<ToolCall>,
+}
+
+/// How far the loop went to have the needed call made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nudge {
+    /// Nothing is needed, or it was made.
+    Over,
+    Waiting,
+    Reminded,
+}
+
+/// A turn under way.
+struct Running<'r, 'a> {
+    rules: &'r Rules<'a>,
+    history: Vec<Turn>,
+    tools: Vec<ToolRecord>,
+    /// How often each call was made, and what came of it.
+    made: HashMap<String, (usize, String)>,
+    nudge: Nudge,
+}
+
 /// Runs until there is an answer, or a limit is met. `history` ends with the question.
-pub async fn run_loop(
-    walk: &mut Walk<'_>,
-    registry: &ToolRegistry,
-    scope: &CallerScope,
-    system: &str,
-    mut history: Vec<Turn>,
-) -> Outcome {
-    let specs = registry.offered_to(scope);
-    let mut tools = Vec::new();
-    let mut made: HashMap<String, (usize, String)> = HashMap::new();
+pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>) -> Outcome {
+    let specs = rules.registry.offered_to(rules.scope);
+    let needed = rules.needed.as_ref();
+    let can = needed.is_some_and(|call| specs.iter().any(|spec| spec.name == call.name));
+    let mut running = Running {
+        rules,
+        history,
+        tools: Vec::new(),
+        made: HashMap::new(),
+        nudge: if can { Nudge::Waiting } else { Nudge::Over },
+    };
     let mut backend = "offline";
-    for _ in 0..MAX_TURNS {
-        let request = Request { system, tools: &specs, history: &history };
-        let Some((leg, turn)) = walk.send(request).await else {
-            return Outcome {
-                status: ChatStatus::Failed,
-                text: NO_MODEL.to_owned(),
-                backend,
-                tools,
-            };
+    for _ in 0..rules.max_turns.min(MAX_TURNS) {
+        let request = Request { system: rules.system, tools: &specs, history: &running.history };
+        let skipped = walk.reasons.len();
+        let answer = walk.send(request).await;
+        for reason in walk.reasons.iter().skip(skipped) {
+            rules.observer.skipped(reason);
+        }
+        let Some((leg, turn)) = answer else {
+            return running.end(ChatStatus::Failed, NO_MODEL.to_owned(), backend);
         };
         backend = leg;
+        rules.observer.answered(leg, &turn);
         match turn {
             BackendTurn::Text(mut text) => {
                 if walk.toolless {
                     text.push_str("\n\n(Answered without tools.)");
+                } else if running.asks_again().await {
+                    continue;
                 }
-                return Outcome { status: ChatStatus::Answered, text, backend, tools };
+                return running.end(ChatStatus::Answered, text, backend);
             }
             BackendTurn::ToolCalls { text, calls, raw } => {
-                history.push(Turn::Assistant { text, calls: calls.clone(), raw });
+                running.history.push(Turn::Assistant { text, calls: calls.clone(), raw });
                 for (index, call) in calls.iter().enumerate() {
-                    let repeats = made.entry(fingerprint(call)).or_default();
-                    repeats.0 += 1;
-                    if repeats.0 >= MAX_REPEATS {
-                        let text = NO_END.to_owned();
-                        return Outcome { status: ChatStatus::Failed, text, backend, tools };
+                    if !running.call(call, index).await {
+                        return running.end(ChatStatus::Failed, NO_END.to_owned(), backend);
                     }
-                    let (content, is_error) = if index >= MAX_CALLS {
-                        ("Not done: too many calls at once.".to_owned(), true)
-                    } else if repeats.0 > 1 {
-                        let again = format!(
-                            "You have made this very call already. Its result was:\n{}\nAnswer now.",
-                            repeats.1
-                        );
-                        (again, false)
-                    } else {
-                        let executed = execute_tool(registry, scope, call).await;
-                        tools.push(executed.record);
-                        let content = cut(&executed.content);
-                        repeats.1.clone_from(&content);
-                        (content, executed.is_error)
-                    };
-                    let (id, name) = (call.id.clone(), call.name.clone());
-                    history.push(Turn::ToolResult { id, name, content, is_error });
                 }
             }
         }
     }
-    Outcome { status: ChatStatus::Failed, text: NO_END.to_owned(), backend, tools }
+    running.end(ChatStatus::Failed, NO_END.to_owned(), backend)
+}
+
+impl Running<'_, '_> {
+    fn end(self, status: ChatStatus, text: String, backend: &'static str) -> Outcome {
+        Outcome { status, text, backend, tools: self.tools }
+    }
+
+    /// Carries out one call. `false`: the model goes round in circles.
+    async fn call(&mut self, call: &ToolCall, index: usize) -> bool {
+        let Rules { registry, scope, gate, observer, .. } = self.rules;
+        if self.rules.needed.as_ref().is_some_and(|needed| needed.name == call.name) {
+            self.nudge = Nudge::Over;
+        }
+        let repeats = self.made.entry(fingerprint(call)).or_default();
+        repeats.0 += 1;
+        if repeats.0 >= MAX_REPEATS {
+            return false;
+        }
+        let (content, is_error) = if index >= MAX_CALLS {
+            ("Not done: too many calls at once.".to_owned(), true)
+        } else if repeats.0 > 1 {
+            let again = format!(
+                "You have made this very call already. Its result was:\n{}\nAnswer now.",
+                repeats.1
+            );
+            (again, false)
+        } else {
+            observer.calling(call);
+            let executed = execute_tool(registry, scope, call, *gate).await;
+            observer.called(call, &executed);
+            let content = cut(&executed.content);
+            self.tools.push(executed.record);
+            repeats.1.clone_from(&content);
+            (content, executed.is_error)
+        };
+        let (id, name) = (call.id.clone(), call.name.clone());
+        self.history.push(Turn::ToolResult { id, name, content, is_error });
+        true
+    }
+
+    /// The model answered. Is the tool that the question needs still to be used, and the model to be
+    /// asked once more?
+    async fn asks_again(&mut self) -> bool {
+        let Some(needed) = &self.rules.needed else { return false };
+        match self.nudge {
+            Nudge::Over => false,
+            Nudge::Waiting => {
+                self.nudge = Nudge::Reminded;
+                self.rules.observer.reminded(&needed.name);
+                // With the question, so that both stay together when the window is small; the answer
+                // without the tool is worth nothing and is not repeated.
+                if let Some(Turn::User(question)) = self.history.last_mut() {
+                    question.push_str(&format!(
+                        "\n\n(This needs the tool {}. Call it first, then answer from its result.)",
+                        needed.name
+                    ));
+                }
+                true
+            }
+            Nudge::Reminded => {
+                self.rules.observer.made_for_the_model(needed);
+                let calls = vec![needed.clone()];
+                self.history.push(Turn::Assistant { text: String::new(), calls, raw: None });
+                self.call(needed, 0).await
+            }
+        }
+    }
 }
 
 /// The same call is the same name with the same arguments, whatever its id.

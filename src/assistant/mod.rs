@@ -6,11 +6,13 @@
 pub mod backends;
 pub mod caller;
 pub mod chat;
+pub mod gate;
 pub mod history;
 pub mod http;
 pub mod leaked_call;
 pub mod legs;
 pub mod loop_;
+pub mod observer;
 pub mod prompt;
 pub mod tools;
 
@@ -63,7 +65,7 @@ pub enum ToolOutcome {
     Failed,
     /// There is no such tool.
     Unknown,
-    /// The caller has no grant for its category.
+    /// The caller has no grant for its category, or who was asked said no.
     Denied,
     /// The arguments don't fit its schema.
     BadArguments,

@@ -15,6 +15,7 @@ use tracing::info;
 
 use super::backends::{ToolCall, ToolSpec};
 use super::caller::{CallerScope, PermissionCategory};
+use super::gate::{Decision, Gate};
 use super::{ToolOutcome, ToolRecord};
 
 /// What a tool's run gives: text for the model, or one line on why not.
@@ -142,6 +143,13 @@ impl ToolRegistry {
         self.tools.values()
     }
 
+    /// Without the tools that are not to be kept: they are neither shown to a model nor run.
+    #[must_use]
+    pub fn only(mut self, keep: impl Fn(&ToolDef) -> bool) -> ToolRegistry {
+        self.tools.retain(|_, tool| keep(tool));
+        self
+    }
+
     /// What that caller may use, as a model sees it: always in the same order.
     pub fn offered_to(&self, scope: &CallerScope) -> Vec<ToolSpec> {
         let granted = scope.granted_categories();
@@ -160,13 +168,15 @@ pub struct Executed {
     pub is_error: bool,
 }
 
-/// The one way to run a tool. The caller's authority is read here, at the time of the call.
+/// The one way to run a tool. The caller's authority is read here, at the time of the call; the gate is
+/// asked last, and only for what changes something.
 pub async fn execute_tool(
     registry: &ToolRegistry,
     scope: &CallerScope,
     call: &ToolCall,
+    gate: &dyn Gate,
 ) -> Executed {
-    let (category, outcome, content) = decide_and_run(registry, scope, call).await;
+    let (category, outcome, content) = decide_and_run(registry, scope, call, gate).await;
     // The name is the model's; only a name that we know is logged.
     info!(
         tool = registry.get(&call.name).map_or("(unknown)", |tool| tool.name),
@@ -184,6 +194,7 @@ async fn decide_and_run(
     registry: &ToolRegistry,
     scope: &CallerScope,
     call: &ToolCall,
+    gate: &dyn Gate,
 ) -> (Option<PermissionCategory>, ToolOutcome, String) {
     let Some(tool) = registry.get(&call.name) else {
         let valid: Vec<String> =
@@ -203,9 +214,17 @@ async fn decide_and_run(
         return (category, ToolOutcome::BadArguments, words);
     }
     if tool.destructive {
-        // Until the confirm gate stands here, what changes something is never run.
-        let words = format!("Not done: {} changes something and needs a confirmation.", tool.name);
-        return (category, ToolOutcome::NeedsConfirmation, words);
+        match gate.ask(tool, &call.arguments).await {
+            Decision::Approved => {}
+            Decision::Denied(why) => {
+                return (category, ToolOutcome::Denied, format!("Not done: {why}."));
+            }
+            Decision::NotNow => {
+                let words =
+                    format!("Not done: {} changes something and needs a confirmation.", tool.name);
+                return (category, ToolOutcome::NeedsConfirmation, words);
+            }
+        }
     }
     match tool.handler.run(call.arguments.clone()).await {
         Ok(content) => (category, ToolOutcome::Ran, content),

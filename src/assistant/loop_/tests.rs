@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::assistant::backends::scripted::Scripted;
 use crate::assistant::backends::{Backend, BackendError};
+use crate::assistant::gate::Closed;
 use crate::assistant::legs::Legs;
+use crate::assistant::observer::Unwatched;
 use crate::assistant::tools::{Description, ToolDef};
 use crate::assistant::{Assurance, CategorySet, PeerId, PermissionCategory, ToolOutcome};
 
@@ -57,7 +59,12 @@ fn calls(calls: Vec<(&str, Value)>) -> Result<BackendTurn, BackendError> {
 async fn run(leg: Scripted, registry: &ToolRegistry, scope: &CallerScope) -> Outcome {
     let legs = Legs::new(vec![Box::new(leg) as Box<dyn Backend>]);
     let mut walk = legs.select_backend(true);
-    run_loop(&mut walk, registry, scope, "", vec![Turn::User("go".to_owned())]).await
+    run_loop(&mut walk, &rules(registry, scope), vec![Turn::User("go".to_owned())]).await
+}
+
+fn rules<'a>(registry: &'a ToolRegistry, scope: &'a CallerScope) -> Rules<'a> {
+    let (gate, observer) = (&Closed, &Unwatched);
+    Rules { registry, scope, gate, observer, system: "", max_turns: MAX_TURNS, needed: None }
 }
 
 #[tokio::test]
@@ -138,5 +145,72 @@ async fn a_model_that_obeys_the_attacker_can_run_nothing_that_is_not_granted() {
         assert!(outcome.tools.iter().all(|record| {
             matches!(record.outcome, ToolOutcome::Denied | ToolOutcome::Unknown)
         }));
+    }
+}
+
+/// What was asked, and which calls ran, when `count` is needed and the model answers as scripted.
+async fn needing(
+    answers: Vec<Result<BackendTurn, BackendError>>,
+    granted: &[PermissionCategory],
+    max_turns: usize,
+) -> (Vec<Vec<Turn>>, usize, Outcome) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (registry, scope) = (registry(&runs, "seven"), peer(granted));
+    let needed =
+        ToolCall { id: "n".to_owned(), name: "count".to_owned(), arguments: json!({"a": 1}) };
+    let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let answers = std::sync::Mutex::new(std::collections::VecDeque::from(answers));
+    let leg = Scripted::by("ollama", move |history, _| {
+        seen.lock().unwrap().push(history.to_vec());
+        answers.lock().unwrap().pop_front().unwrap()
+    });
+    let legs = Legs::new(vec![Box::new(leg) as Box<dyn Backend>]);
+    let rules = Rules { needed: Some(needed), max_turns, ..rules(&registry, &scope) };
+    let question = vec![Turn::User("go".to_owned())];
+    let outcome = run_loop(&mut legs.select_backend(true), &rules, question).await;
+    let asked = asked.lock().unwrap().clone();
+    (asked, runs.load(Ordering::Relaxed), outcome)
+}
+
+fn text(words: &str) -> Result<BackendTurn, BackendError> {
+    Ok(BackendTurn::Text(words.to_owned()))
+}
+
+#[tokio::test]
+async fn a_needed_call_is_reminded_of_once_and_then_made_for_the_model() {
+    let system = [PermissionCategory::System];
+    let three = vec![text("guess"), text("guess"), text("seven it is")];
+    let (asked, runs, outcome) = needing(three, &system, MAX_TURNS).await;
+    assert_eq!((asked.len(), runs, outcome.text.as_str()), (3, 1, "seven it is"));
+    let [Turn::User(reminder)] = &asked[1][..] else { panic!("{asked:?}") };
+    assert!(reminder.starts_with("go\n\n") && reminder.contains("count"), "{reminder}");
+    let [_, Turn::Assistant { calls: made, .. }, Turn::ToolResult { content, .. }] = &asked[2][..]
+    else {
+        panic!("{asked:?}")
+    };
+    assert_eq!((made[0].name.as_str(), content.as_str()), ("count", "seven"));
+
+    // Reminded and obeyed; or done at once, with arguments of the model's own.
+    let call = || calls(vec![("count", json!({}))]);
+    let obeyed = vec![text("guess"), call(), text("seven")];
+    assert_eq!(needing(obeyed, &system, MAX_TURNS).await.1, 1);
+    let (asked, runs, _) = needing(vec![call(), text("seven")], &system, MAX_TURNS).await;
+    assert_eq!((asked.len(), runs), (2, 1));
+}
+
+#[tokio::test]
+async fn a_needed_call_that_is_not_granted_is_neither_reminded_of_nor_made() {
+    let (asked, runs, outcome) = needing(vec![text("I can't")], &[], MAX_TURNS).await;
+    assert_eq!((asked.len(), runs, outcome.text.as_str()), (1, 0, "I can't"));
+}
+
+#[tokio::test]
+async fn a_turn_may_be_given_fewer_requests_and_never_more() {
+    let system = [PermissionCategory::System];
+    for (limit, made) in [(1, 1), (2, 2), (MAX_TURNS + 1, MAX_TURNS)] {
+        let endless = (0..=MAX_TURNS + 1).map(|step| calls(vec![("count", json!({"s": step}))]));
+        let (asked, _, outcome) = needing(endless.collect(), &system, limit).await;
+        assert_eq!((asked.len(), outcome.status), (made, ChatStatus::Failed));
     }
 }

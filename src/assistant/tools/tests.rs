@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::*;
+use crate::assistant::gate::{Asking, Closed};
 use crate::assistant::{Assurance, CategorySet, PeerId, SessionId};
 
 fn operator(granted: &[PermissionCategory]) -> CallerScope {
@@ -78,7 +79,8 @@ fn counting(runs: &Arc<AtomicUsize>) -> ToolRegistry {
 async fn disk_status_tool_executes() {
     let registry = crate::tools::registry(std::path::Path::new("/"));
     let scope = operator(&[PermissionCategory::System]);
-    let executed = execute_tool(&registry, &scope, &call("system_disk_status", json!({}))).await;
+    let executed =
+        execute_tool(&registry, &scope, &call("system_disk_status", json!({})), &Closed).await;
     assert_eq!(executed.record.outcome, ToolOutcome::Ran);
     let status = crate::tools::system::Disks::of_node(std::path::Path::new("/")).status().unwrap();
     let total = status.words().split(" of ").nth(1).unwrap().split(',').next().unwrap().to_owned();
@@ -89,13 +91,14 @@ async fn disk_status_tool_executes() {
 async fn unknown_tool_is_refused_not_ignored() {
     let registry = crate::tools::registry(std::path::Path::new("/"));
     let scope = operator(&[PermissionCategory::System]);
-    let executed = execute_tool(&registry, &scope, &call("slugify", json!({}))).await;
+    let executed = execute_tool(&registry, &scope, &call("slugify", json!({})), &Closed).await;
     assert_eq!(executed.record.outcome, ToolOutcome::Unknown);
     assert!(executed.is_error);
     assert!(executed.content.contains("slugify"));
     assert!(executed.content.contains("system_disk_status"), "the valid ones are named");
     // The list names only what the caller could use.
-    let executed = execute_tool(&registry, &operator(&[]), &call("slugify", json!({}))).await;
+    let executed =
+        execute_tool(&registry, &operator(&[]), &call("slugify", json!({})), &Closed).await;
     assert!(!executed.content.contains("system_disk_status"), "{}", executed.content);
 }
 
@@ -118,7 +121,8 @@ async fn every_caller_variant_resolves_authority_through_caller_scope() {
             let mut ran = BTreeSet::new();
             for tool in registry.all() {
                 let executed =
-                    execute_tool(&registry, &scope, &call(tool.name, json!({"count": 1}))).await;
+                    execute_tool(&registry, &scope, &call(tool.name, json!({"count": 1})), &Closed)
+                        .await;
                 if executed.record.outcome == ToolOutcome::Ran {
                     ran.insert(tool.category);
                 }
@@ -137,9 +141,52 @@ async fn what_changes_something_is_not_run_without_a_confirmation() {
     let registry = counting(&runs);
     let scope = operator(&PermissionCategory::ALL);
     let executed =
-        execute_tool(&registry, &scope, &call("system_write", json!({"count": 1}))).await;
+        execute_tool(&registry, &scope, &call("system_write", json!({"count": 1})), &Closed).await;
     assert_eq!(executed.record.outcome, ToolOutcome::NeedsConfirmation);
     assert_eq!(runs.load(Ordering::Relaxed), 0);
+}
+
+/// Decides always the same, and notes what it was asked.
+struct Fixed(Decision, std::sync::Mutex<Vec<(String, Value)>>);
+
+impl Gate for Fixed {
+    fn ask<'a>(&'a self, tool: &'a ToolDef, arguments: &'a Value) -> Asking<'a> {
+        self.1.lock().unwrap().push((tool.name.to_owned(), arguments.clone()));
+        Box::pin(async { self.0.clone() })
+    }
+}
+
+#[tokio::test]
+async fn the_gate_decides_what_changes_something_and_is_asked_only_for_what_could_run() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let registry = counting(&runs);
+    let scope = operator(&[PermissionCategory::System]);
+    let denied = Decision::Denied("no".to_owned());
+    for (decision, outcome, ran) in [
+        (Decision::Approved, ToolOutcome::Ran, 1),
+        (denied, ToolOutcome::Denied, 0),
+        (Decision::NotNow, ToolOutcome::NeedsConfirmation, 0),
+    ] {
+        runs.store(0, Ordering::Relaxed);
+        let gate = Fixed(decision, std::sync::Mutex::default());
+        for (name, arguments) in [
+            ("slugify", json!({"count": 1})),
+            ("notes_write", json!({"count": 1})),
+            ("system_write", json!({"count": "1"})),
+        ] {
+            execute_tool(&registry, &scope, &call(name, arguments), &gate).await;
+        }
+        assert!(gate.1.lock().unwrap().is_empty(), "asked for what could not run");
+        let asked = call("system_write", json!({"count": 7}));
+        let executed = execute_tool(&registry, &scope, &asked, &gate).await;
+        assert_eq!(executed.record.outcome, outcome);
+        assert_eq!(runs.load(Ordering::Relaxed), ran);
+        let expected = [("system_write".to_owned(), json!({"count": 7}))];
+        assert_eq!(*gate.1.lock().unwrap(), expected);
+        // What only reads is nobody's question.
+        execute_tool(&registry, &scope, &call("system_read", json!({"count": 1})), &gate).await;
+        assert_eq!(gate.1.lock().unwrap().len(), 1);
+    }
 }
 
 #[tokio::test]
@@ -159,11 +206,13 @@ async fn arguments_are_refused_and_never_coerced() {
         json!("{\"count\":1}"),
         json!(null),
     ] {
-        let executed = execute_tool(&registry, &scope, &call("system_read", wrong.clone())).await;
+        let executed =
+            execute_tool(&registry, &scope, &call("system_read", wrong.clone()), &Closed).await;
         assert_eq!(executed.record.outcome, ToolOutcome::BadArguments, "{wrong}");
     }
     assert_eq!(runs.load(Ordering::Relaxed), 0);
-    let executed = execute_tool(&registry, &scope, &call("system_read", json!({"count": 1}))).await;
+    let executed =
+        execute_tool(&registry, &scope, &call("system_read", json!({"count": 1})), &Closed).await;
     assert_eq!(executed.record.outcome, ToolOutcome::Ran);
 }
 
