@@ -11,8 +11,12 @@ fn main() -> ExitCode {
         Command::Demo(args) => tombolo::cli::demo::run(args),
         Command::Sim(args) => tombolo::cli::sim::run(args),
         Command::Chat(args) => tombolo::cli::chat::run(args),
+        Command::Agent(args) => tombolo::cli::agent::run(args),
+        Command::Session(args) => tombolo::cli::session::run(args),
         Command::Operator(args) => tombolo::cli::operator::run(args),
         Command::Udev(args) => tombolo::cli::udev::run(args),
+        Command::Completions(args) => tombolo::cli::completions::run(args),
+        Command::Man(args) => tombolo::cli::completions::man(args),
     };
     result.unwrap_or_else(|error| {
         // The chain, once, at the top.

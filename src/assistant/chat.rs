@@ -11,7 +11,7 @@ use tracing::{error, info};
 
 use super::backends::claude::Claude;
 use super::backends::offline::Offline;
-use super::backends::ollama::{self, Ollama};
+use super::backends::ollama;
 use super::backends::{Backend, Turn};
 use super::caller::CallerScope;
 use super::gate::Closed;
@@ -220,7 +220,7 @@ impl Assistant {
 impl Setup {
     fn of(config: &AssistantConfig, secrets: &Secrets) -> Setup {
         let legs: Vec<Box<dyn Backend>> = vec![
-            Box::new(Ollama::new(&config.ollama)),
+            ollama::leg(&config.ollama),
             Box::new(Claude::new(&config.claude, secrets.clone())),
             Box::new(Offline),
         ];

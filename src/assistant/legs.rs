@@ -184,7 +184,7 @@ async fn ask(leg: &Leg, request: Request<'_>) -> Result<BackendTurn, BackendErro
     let begun = Instant::now();
     let mut outcome = leg.backend.send(request).await;
     for _ in 1..TRIES {
-        if matches!(outcome, Err(BackendError::Broken(_))) && leg.backend.name() != "offline" {
+        if matches!(outcome, Err(BackendError::Broken(_))) && leg.backend.repeats() {
             outcome = leg.backend.send(request).await;
         }
     }

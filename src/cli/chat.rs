@@ -4,34 +4,42 @@
 
 mod stream;
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use serde_json::json;
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
 
 use self::stream::{Event, Lines};
-use crate::assistant::backends::{ASSISTANT_HTTP_TIMEOUT, ASSISTANT_MAX_TOKENS, ollama};
+use super::question::Question;
+use super::{exit, server, terminal};
+use crate::assistant::backends::{ASSISTANT_HTTP_TIMEOUT, ASSISTANT_MAX_TOKENS};
 use crate::assistant::http::{HttpClient, MAX_BODY, redact, unreachable};
 
-/// Exit code of an interrupt, as shells have it.
-const INTERRUPTED: u8 = 130;
-/// Exit code of a wrong use.
-const USAGE: u8 = 2;
-/// Bytes that are taken from a pipe.
-const MAX_PIPE: u64 = 256 * 1024;
 /// The window, in tokens: a piped file should fit.
 const NUM_CTX: u32 = 8192;
 
 /// Arguments of `tombolo chat`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tombolo chat \"What is a tombolo?\"
+  git diff | tombolo chat --system \"You review code.\" \"What could go wrong?\"
+  tombolo chat --json hello | jq .eval_count
+
+Exit codes: 0 answered, 1 failed, 2 wrong use, 130 stopped.")]
 pub struct Args {
     /// Where Ollama is.
-    #[arg(long, env = "OLLAMA_HOST", value_name = "URL", default_value = "http://localhost:11434")]
+    #[arg(long, env = "OLLAMA_HOST", value_name = "URL", default_value = server::DEFAULT_HOST)]
     host: String,
     /// A model that it has.
     #[arg(long, value_name = "M", default_value = "qwen2.5-coder:7b")]
     model: String,
+    /// What the model is told before the question.
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// Print nothing but the server's last object, with the whole answer in it.
+    #[arg(long)]
+    json: bool,
     /// The question; a pipe on standard input is added to it.
     #[arg(value_name = "PROMPT")]
     prompt: Vec<String>,
@@ -39,77 +47,46 @@ pub struct Args {
 
 /// Asks once and prints the answer as it comes.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let mut prompt = args.prompt.join(" ");
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        let piped = piped(stdin.lock())?;
-        if !piped.trim().is_empty() {
-            prompt = if prompt.is_empty() { piped } else { format!("{prompt}\n\n{piped}") };
-        }
+    let question = Question::read(&args.prompt)?;
+    if question.is_empty() {
+        return Ok(exit::usage("nothing to ask; write: tombolo chat \"a question\""));
     }
-    if prompt.trim().is_empty() {
-        eprintln!("tombolo: nothing to ask; write: tombolo chat \"a question\"");
-        return Ok(ExitCode::from(USAGE));
-    }
-    let url = base_url(&args.host);
+    let url = server::base_url(&args.host);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Listening first, so that no interrupt is lost. Leaving drops the connection, which stops the server.
         let interrupt = tokio::signal::ctrl_c();
         tokio::select! {
-            answered = ask(&url, &args.model, &prompt) => answered.map(|()| ExitCode::SUCCESS),
+            answered = ask(&url, &args, &question.text()) => answered.map(|()| ExitCode::SUCCESS),
             _ = interrupt => {
-                println!();
-                Ok(ExitCode::from(INTERRUPTED))
+                if !args.json {
+                    let _ = writeln!(std::io::stdout());
+                }
+                Ok(ExitCode::from(exit::STOPPED))
             }
         }
     })
 }
 
-fn piped(input: impl Read) -> Result<String> {
-    let mut bytes = Vec::new();
-    input.take(MAX_PIPE + 1).read_to_end(&mut bytes).context("reading standard input")?;
-    if u64::try_from(bytes.len())? > MAX_PIPE {
-        bail!("standard input is larger than {} KiB", MAX_PIPE / 1024);
-    }
-    String::from_utf8(bytes).context("standard input is no UTF-8 text")
-}
-
-/// Takes what Ollama's own tools take: an address without scheme or port too, and the address to listen on.
-fn base_url(host: &str) -> String {
-    let host = host.trim().trim_end_matches('/');
-    let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let authority = match authority {
-        "" => "localhost".to_owned(),
-        // One can listen on every address, but not connect to it.
-        _ => match authority.strip_prefix("0.0.0.0") {
-            Some(port) => format!("127.0.0.1{port}"),
-            None => authority.to_owned(),
-        },
-    };
-    let after_brackets = authority.rsplit_once(']').map_or(authority.as_str(), |(_, rest)| rest);
-    let has_port = after_brackets.contains(':');
-    // A scheme that was written has a port of its own.
-    let port = if has_port || host.contains("://") { "" } else { ":11434" };
-    format!("{scheme}://{authority}{port}{path}")
-}
-
-async fn ask(url: &str, model: &str, prompt: &str) -> Result<()> {
+async fn ask(url: &str, args: &Args, prompt: &str) -> Result<()> {
     let http = HttpClient::new(url);
+    let model = &args.model;
+    let system = args.system.iter().map(|text| json!({ "role": "system", "content": text }));
+    let question = json!({ "role": "user", "content": prompt });
+    let messages: Vec<Value> = system.chain([question]).collect();
     let body = json!({
         "model": model,
         "stream": true,
         "think": false,
         "options": { "num_predict": ASSISTANT_MAX_TOKENS, "num_ctx": NUM_CTX },
-        "messages": [{ "role": "user", "content": prompt }],
+        "messages": messages,
     });
     let send = http.get()?.post(format!("{url}/api/chat")).json(&body).send();
     // The first byte may take as long as the model takes to load.
     let mut response = match tokio::time::timeout(ASSISTANT_HTTP_TIMEOUT, send).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) if error.is_connect() => {
-            bail!("no Ollama at {url}; start it with: ollama serve")
+            bail!(server::absent(url))
         }
         Ok(Err(error)) => return Err(unreachable(error).into()),
         Err(_) => bail!("no answer within {} s", ASSISTANT_HTTP_TIMEOUT.as_secs()),
@@ -127,7 +104,7 @@ async fn ask(url: &str, model: &str, prompt: &str) -> Result<()> {
     }
 
     let mut lines = Lines::default();
-    let mut printed = Printed::default();
+    let mut printed = Printed { json: args.json, ..Printed::default() };
     loop {
         let chunk = tokio::time::timeout(ASSISTANT_HTTP_TIMEOUT, response.chunk()).await;
         let (events, over) = match chunk {
@@ -139,7 +116,7 @@ async fn ask(url: &str, model: &str, prompt: &str) -> Result<()> {
         for event in events {
             match event {
                 Event::Text(text) => printed.print(&text)?,
-                Event::Done { cut } => return printed.end(cut),
+                Event::Done { cut, object } => return printed.end(cut, object),
                 Event::Failed(why) => return printed.fail(&redact(&why)),
             }
         }
@@ -151,17 +128,10 @@ async fn ask(url: &str, model: &str, prompt: &str) -> Result<()> {
 
 /// The error for an answer with another status than 200.
 async fn refused(url: &str, model: &str, status: u16, body: &[u8]) -> anyhow::Error {
-    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let words = body["error"].as_str().map(redact).unwrap_or_default();
     if status == 404 && words.contains("not found") {
-        return match ollama::models(url).await {
-            Ok(models) if !models.is_empty() => {
-                anyhow::anyhow!("the server has no model {model}; it has: {}", models.join(", "))
-            }
-            _ => {
-                anyhow::anyhow!("the server has no model {model}; get it with: ollama pull {model}")
-            }
-        };
+        return anyhow::Error::msg(server::without_model(url, model).await);
     }
     if words.is_empty() {
         anyhow::anyhow!("{url} answered with status {status}; is it Ollama?")
@@ -170,11 +140,14 @@ async fn refused(url: &str, model: &str, status: u16, body: &[u8]) -> anyhow::Er
     }
 }
 
-/// What stands on the terminal.
+/// What stands on standard output.
 #[derive(Debug, Default)]
 struct Printed {
     any: bool,
     open_line: bool,
+    /// Nothing is printed before the end; it is kept here.
+    json: bool,
+    kept: String,
 }
 
 impl Printed {
@@ -182,24 +155,31 @@ impl Printed {
         if text.is_empty() {
             return Ok(());
         }
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("printing")?;
         self.any = true;
+        if self.json {
+            self.kept.push_str(text);
+            return Ok(());
+        }
+        terminal::print(text)?;
         self.open_line = !text.ends_with('\n');
         Ok(())
     }
 
     fn close_line(&mut self) -> Result<()> {
-        if self.open_line { self.print("\n") } else { Ok(()) }
+        if self.open_line { terminal::print("\n") } else { Ok(()) }
     }
 
-    fn end(mut self, cut: bool) -> Result<()> {
+    fn end(mut self, cut: bool, mut object: Value) -> Result<()> {
         self.close_line()?;
         if !self.any {
             bail!("the model answered nothing");
         }
+        if self.json {
+            object["message"]["content"] = Value::String(self.kept);
+            terminal::print(&format!("{}\n", terminal::exact(&object)))?;
+        }
         if cut {
-            eprintln!("tombolo: the answer was cut at its greatest length");
+            terminal::complain("the answer was cut at its greatest length");
         }
         Ok(())
     }
@@ -207,37 +187,5 @@ impl Printed {
     fn fail(mut self, why: &str) -> Result<()> {
         self.close_line()?;
         bail!("{why}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_server_can_be_written_as_for_ollama() {
-        for (written, meant) in [
-            ("http://localhost:11434", "http://localhost:11434"),
-            ("http://localhost:11434/", "http://localhost:11434"),
-            ("192.0.2.1:1234", "http://192.0.2.1:1234"),
-            ("192.0.2.1", "http://192.0.2.1:11434"),
-            ("box.local", "http://box.local:11434"),
-            ("0.0.0.0", "http://127.0.0.1:11434"),
-            ("0.0.0.0:8080", "http://127.0.0.1:8080"),
-            ("[::1]:8080", "http://[::1]:8080"),
-            ("[::1]", "http://[::1]:11434"),
-            ("https://models.example", "https://models.example"),
-            ("", "http://localhost:11434"),
-        ] {
-            assert_eq!(base_url(written), meant, "{written}");
-        }
-    }
-
-    #[test]
-    fn a_pipe_is_taken_up_to_its_limit() {
-        let limit = usize::try_from(MAX_PIPE).unwrap();
-        assert_eq!(piped(&vec![b'a'; limit][..]).unwrap().len(), limit);
-        assert!(piped(&vec![b'a'; limit + 1][..]).is_err());
-        assert!(piped(&[0xFF, 0xFE][..]).is_err());
     }
 }

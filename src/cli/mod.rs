@@ -2,11 +2,18 @@
 //!
 //! Owns what can be typed. Does no work itself.
 
+pub mod agent;
 pub mod chat;
+pub mod completions;
 pub mod demo;
+pub mod exit;
 pub mod operator;
+pub mod question;
 pub mod run;
+pub mod server;
+pub mod session;
 pub mod sim;
+pub mod terminal;
 pub mod udev;
 
 use clap::{Parser, Subcommand};
@@ -31,8 +38,16 @@ pub enum Command {
     Sim(sim::Args),
     /// Ask the local model once, without tools.
     Chat(chat::Args),
+    /// Let the local model work in the current folder, with tools.
+    Agent(agent::Args),
+    /// The sessions of `agent`.
+    Session(session::Args),
     /// The operator's login.
     Operator(operator::Args),
     /// Print the udev rules made from the board table.
     Udev(udev::Args),
+    /// Print completions for a shell.
+    Completions(completions::Args),
+    /// Print the manual page.
+    Man(completions::ManArgs),
 }

@@ -150,6 +150,10 @@ pub trait Backend: Send + Sync {
     fn is_cloud(&self) -> bool;
     /// What it can do, if it is there; quick.
     fn available(&self) -> Answer<'_, Capabilities>;
+    /// Is the same request worth a second try when its answer was of no use?
+    fn repeats(&self) -> bool {
+        true
+    }
     /// One request.
     fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn>;
 }

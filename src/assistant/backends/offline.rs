@@ -47,6 +47,10 @@ impl Backend for Offline {
         false
     }
 
+    fn repeats(&self) -> bool {
+        false
+    }
+
     fn available(&self) -> Answer<'_, Capabilities> {
         Box::pin(async { Ok(Capabilities { tools: true }) })
     }

@@ -4,6 +4,7 @@
 //! streams: a call has to be whole before it is looked at.
 
 mod answer;
+mod json;
 mod request;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,9 @@ use super::{
     ASSISTANT_HTTP_TIMEOUT, Answer, Backend, BackendError, BackendTurn, Capabilities, Request,
 };
 use crate::assistant::http::{HttpClient, Reply, exchange};
-use crate::config::OllamaConfig;
+use crate::config::{OllamaConfig, Protocol};
+
+pub use json::JsonProtocol;
 
 /// A server that is there tells its models at once.
 const TAGS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -100,8 +103,11 @@ impl Ollama {
         shown: Shown,
         budget: usize,
     ) -> Result<Reply, BackendError> {
-        let body = request::body(&self.model, shown.num_ctx, request, budget);
-        let request = self.http.get()?.post(format!("{}/api/chat", self.url)).json(&body);
+        self.exchange(&request::body(&self.model, shown.num_ctx, request, budget)).await
+    }
+
+    async fn exchange(&self, body: &Value) -> Result<Reply, BackendError> {
+        let request = self.http.get()?.post(format!("{}/api/chat", self.url)).json(body);
         exchange(request, ASSISTANT_HTTP_TIMEOUT).await
     }
 
@@ -119,18 +125,22 @@ impl Ollama {
         if reply.status == 200 {
             return answer::read(&reply, request.tools);
         }
-        let error = answer::refusal(&reply);
-        match error {
+        Err(self.refused(&reply, shown).await)
+    }
+
+    /// The error of another status than 200; what it tells of the server is remembered.
+    async fn refused(&self, reply: &Reply, shown: Shown) -> BackendError {
+        match answer::refusal(reply) {
             BackendError::NoTools => {
                 self.lock().get_or_insert(shown).tools = Some(false);
-                Err(error)
+                BackendError::NoTools
             }
             BackendError::NoModel(_) => {
                 // Another model may come under that name.
                 *self.lock() = None;
-                Err(self.no_model().await)
+                self.no_model().await
             }
-            error => Err(error),
+            error => error,
         }
     }
 
@@ -164,6 +174,15 @@ impl Backend for Ollama {
 
     fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn> {
         Box::pin(self.ask(request))
+    }
+}
+
+/// The leg of the configuration, with its protocol.
+pub fn leg(config: &OllamaConfig) -> Box<dyn Backend> {
+    let server = Ollama::new(config);
+    match config.protocol {
+        Protocol::Native => Box::new(server),
+        Protocol::Json => Box::new(JsonProtocol::new(server)),
     }
 }
 

@@ -5,14 +5,15 @@
 use serde_json::Value;
 
 use crate::assistant::http::MAX_BODY;
+use crate::cli::terminal::printable;
 
 /// One line, read.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event {
     /// A piece of the answer, fit for a terminal.
     Text(String),
-    /// The end; `cut`: at the greatest length.
-    Done { cut: bool },
+    /// The end; `cut`: at the greatest length; the object that said so.
+    Done { cut: bool, object: Value },
     /// The server gave up, or it is no server of this kind.
     Failed(String),
 }
@@ -68,18 +69,21 @@ fn read(line: &[u8], events: &mut Vec<Event>) {
         events.push(Event::Text(printable(text)));
     }
     if line["done"] == true {
-        events.push(Event::Done { cut: line["done_reason"] == "length" });
+        events.push(Event::Done { cut: line["done_reason"] == "length", object: line });
     }
-}
-
-/// Without what would steer a terminal.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn done(cut: bool, text: &str) -> Event {
+        let reason = if cut { "length" } else { "stop" };
+        let object = serde_json::json!({
+            "message": {"content": text}, "done": true, "done_reason": reason,
+        });
+        Event::Done { cut, object }
+    }
 
     #[test]
     fn lines_are_put_together_wherever_they_are_cut() {
@@ -90,7 +94,7 @@ mod tests {
         );
         let whole = Lines::default().feed(stream.as_bytes());
         let text = |text: &str| Event::Text(text.to_owned());
-        assert_eq!(whole, [text("It is "), text("18 °C[2J"), Event::Done { cut: false }]);
+        assert_eq!(whole, [text("It is "), text("18 °C[2J"), done(false, "")]);
         for at in 0..stream.len() {
             let mut lines = Lines::default();
             let mut events = lines.feed(&stream.as_bytes()[..at]);
@@ -110,7 +114,8 @@ mod tests {
     fn the_last_line_needs_no_end_but_has_to_be_whole() {
         let mut lines = Lines::default();
         assert_eq!(lines.feed(b"{\"message\":{\"content\":\"ok\"},\"done\":true}"), []);
-        assert_eq!(lines.finish(), [Event::Text("ok".to_owned()), Event::Done { cut: false }]);
+        let object = serde_json::json!({"message": {"content": "ok"}, "done": true});
+        assert_eq!(lines.finish(), [Event::Text("ok".to_owned()), Event::Done { cut: false, object }]);
         let mut lines = Lines::default();
         assert_eq!(lines.feed(b"{\"message\":{\"content\":\"ok\"},\"do"), []);
         assert_eq!(lines.finish(), []);
@@ -120,7 +125,7 @@ mod tests {
     fn the_greatest_length_is_told() {
         let line = b"{\"message\":{\"content\":\"la\"},\"done\":true,\"done_reason\":\"length\"}\n";
         let events = Lines::default().feed(line);
-        assert_eq!(events, [Event::Text("la".to_owned()), Event::Done { cut: true }]);
+        assert_eq!(events, [Event::Text("la".to_owned()), done(true, "la")]);
     }
 
     #[test]

@@ -24,17 +24,28 @@ const BROKEN_CALL: [&str; 8] = [
 /// What it says when the model's process died in the middle: the next request starts it anew.
 const RUNNER_DIED: &str = "error was encountered while running the model";
 
-/// Reads an answer with status 200.
-pub(super) fn read(reply: &Reply, offered: &[ToolSpec]) -> Result<BackendTurn, BackendError> {
-    let broken = |why: &str| BackendError::Broken(why.to_owned());
-    let body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
+fn broken(why: &str) -> BackendError {
+    BackendError::Broken(why.to_owned())
+}
+
+/// The message of an answer with status 200.
+fn message(reply: &Reply) -> Result<Value, BackendError> {
+    let mut body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
     if let Some(error) = body["error"].as_str() {
         return Err(BackendError::Broken(format!("the server broke off: {}", redact(error))));
     }
-    let message = &body["message"];
-    if !message.is_object() {
-        return Err(broken("the answer holds no message"));
-    }
+    let message = body.get_mut("message").map(Value::take).unwrap_or_default();
+    if message.is_object() { Ok(message) } else { Err(broken("the answer holds no message")) }
+}
+
+/// The text of an answer with status 200, as it came.
+pub(super) fn content(reply: &Reply) -> Result<String, BackendError> {
+    Ok(message(reply)?["content"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Reads an answer with status 200.
+pub(super) fn read(reply: &Reply, offered: &[ToolSpec]) -> Result<BackendTurn, BackendError> {
+    let message = message(reply)?;
     let text = leaked_call::without_thoughts(message["content"].as_str().unwrap_or_default());
     let calls = calls(&message["tool_calls"])?;
     if !calls.is_empty() {
