@@ -3,6 +3,7 @@
 //! Owns what each does. A tool never asks who calls: that is decided before it runs.
 
 pub mod system;
+pub mod workspace;
 
 use std::path::Path;
 

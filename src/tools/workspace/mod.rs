@@ -1,0 +1,45 @@
+//! `workspace`: the files and programs of one folder, for the operator's own assistant.
+//!
+//! Owns the four tools that read, search, change and run things there. Everything outside of the
+//! folder is refused, links included. Who may call is decided before a tool runs, and what changes
+//! something is confirmed before; neither is this module's business.
+
+mod command;
+mod edit;
+mod patch;
+mod path;
+mod policy;
+mod process;
+mod read;
+mod search;
+mod shell;
+
+use std::sync::Arc;
+
+use crate::assistant::tools::ToolDef;
+
+pub use path::{PathError, Workspace};
+pub use policy::ShellPolicy;
+
+/// The four tools: `read_file` and `search_files`, and the destructive `edit_file` and
+/// `run_shell_command`.
+pub fn tools(workspace: Arc<Workspace>, policy: ShellPolicy) -> Vec<ToolDef> {
+    vec![
+        read::tool(workspace.clone()),
+        search::tool(workspace.clone()),
+        edit::tool(workspace.clone()),
+        shell::tool(workspace, policy),
+    ]
+}
+
+/// Runs what may wait for a disk away from the runtime's one thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err("it broke off inside; nothing more is known".to_owned()))
+}
+
+#[cfg(test)]
+mod fixture;
