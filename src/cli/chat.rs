@@ -51,13 +51,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if question.is_empty() {
         return Ok(exit::usage("nothing to ask; write: tombolo chat \"a question\""));
     }
-    let url = server::base_url(&args.host);
+    let (url, prompt) = (server::base_url(&args.host), question.text());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Listening first, so that no interrupt is lost. Leaving drops the connection, which stops the server.
         let interrupt = tokio::signal::ctrl_c();
         tokio::select! {
-            answered = ask(&url, &args, &question.text()) => answered.map(|()| ExitCode::SUCCESS),
+            answered = ask(&url, &args, &prompt) => answered.map(|()| ExitCode::SUCCESS),
             _ = interrupt => {
                 if !args.json {
                     let _ = writeln!(std::io::stdout());

@@ -46,10 +46,7 @@ pub fn man(args: ManArgs) -> Result<ExitCode> {
     let command = match &args.command {
         None => program,
         Some(name) => match program.find_subcommand(name) {
-            Some(found) => {
-                let full = format!("tombolo-{}", found.get_name());
-                found.clone().name(full)
-            }
+            Some(found) => found.clone(),
             None => return Ok(exit::usage(&format!("there is no command {name}"))),
         },
     };

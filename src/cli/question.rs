@@ -73,9 +73,13 @@ mod tests {
 
     #[test]
     fn what_was_piped_beside_a_question_is_not_kept() {
-        let question = |typed: &str, piped: &str| Question { typed: typed.into(), piped: piped.into() };
+        let question =
+            |typed: &str, piped: &str| Question { typed: typed.into(), piped: piped.into() };
         assert_eq!(question("what?", "canary\n").text(), "what?\n\ncanary\n");
-        assert_eq!(question("what?", "canary\n").kept(), "what?\n\n[7 bytes of standard input, not kept]");
+        assert_eq!(
+            question("what?", "canary\n").kept(),
+            "what?\n\n[7 bytes of standard input, not kept]"
+        );
         assert_eq!(question("", "what?").kept(), "what?");
         assert_eq!(question("what?", "").kept(), "what?");
     }

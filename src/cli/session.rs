@@ -93,9 +93,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Where the terminal's own data lies when no configuration is given.
 pub fn data_dir() -> Result<PathBuf> {
-    let absolute = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
         .context("neither XDG_DATA_HOME nor HOME says where to keep sessions")?;

@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_shown_exactly_and_stays_json() {
-        for text in ["rm x\u{1b}[2K\r", "a\u{202E}b", "\u{7f}\u{9b}", "\u{E0041}", "ä\"\\", "a\nb"] {
+        for text in ["rm x\u{1b}[2K\r", "a\u{202E}b", "\u{7f}\u{9b}", "\u{E0041}", "ä\"\\", "a\nb"]
+        {
             let value = json!({ "command": text });
             let shown = exact(&value);
             assert!(shown.chars().all(|c| !hides(c)), "{shown:?}");

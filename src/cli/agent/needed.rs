@@ -112,7 +112,10 @@ mod tests {
             ("read 'a b.txt' from lines 3 through 4", lines("a b.txt", 3, 4)),
             ("read a.txt line 7", lines("a.txt", 7, 7)),
             ("search for 'TODO'", search(json!({"pattern": "TODO"}))),
-            ("search for \"fn main\" in src/.", search(json!({"pattern": "fn main", "path": "src/"}))),
+            (
+                "search for \"fn main\" in src/.",
+                search(json!({"pattern": "fn main", "path": "src/"})),
+            ),
             ("Search for ‘x’ in all files", search(json!({"pattern": "x"}))),
             ("run 'pwd' and 'ls src | head'", run("pwd")),
             ("run `ls src | head`", run("ls src | head")),

@@ -115,7 +115,10 @@ mod tests {
         let mut lines = Lines::default();
         assert_eq!(lines.feed(b"{\"message\":{\"content\":\"ok\"},\"done\":true}"), []);
         let object = serde_json::json!({"message": {"content": "ok"}, "done": true});
-        assert_eq!(lines.finish(), [Event::Text("ok".to_owned()), Event::Done { cut: false, object }]);
+        assert_eq!(
+            lines.finish(),
+            [Event::Text("ok".to_owned()), Event::Done { cut: false, object }]
+        );
         let mut lines = Lines::default();
         assert_eq!(lines.feed(b"{\"message\":{\"content\":\"ok\"},\"do"), []);
         assert_eq!(lines.finish(), []);

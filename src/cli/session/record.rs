@@ -162,7 +162,9 @@ impl Session {
         let answered: Vec<&KeptTurn> =
             self.turns.iter().filter(|turn| turn.status == ChatStatus::Answered).collect();
         let mut turns = Vec::new();
-        for (at, turn) in answered.iter().enumerate().skip(answered.len().saturating_sub(GIVEN_TURNS)) {
+        for (at, turn) in
+            answered.iter().enumerate().skip(answered.len().saturating_sub(GIVEN_TURNS))
+        {
             turns.push(Turn::User(turn.question.clone()));
             for (number, kept) in turn.tools.iter().enumerate() {
                 let Some(arguments) = kept.arguments.clone() else { continue };
@@ -216,13 +218,15 @@ impl KeptCall {
             Some(_) => (true, true),
         };
         // A refusal quotes no file, but it may quote the arguments.
-        let result = result || (arguments && record.outcome != ToolOutcome::Failed && executed.is_error);
+        let result =
+            result || (arguments && record.outcome != ToolOutcome::Failed && executed.is_error);
         KeptCall {
             name: record.name.clone(),
             category: record.category,
             outcome: record.outcome,
             arguments: arguments.then(|| masked_value(&call.arguments)),
-            result: result.then(|| masked(&executed.content).chars().take(MAX_RESULT_CHARS).collect()),
+            result: result
+                .then(|| masked(&executed.content).chars().take(MAX_RESULT_CHARS).collect()),
         }
     }
 }
@@ -248,13 +252,15 @@ fn masked(text: &str) -> String {
         let end = rest.find(|c: char| !belongs(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         let bearer = kept.trim_end().to_ascii_lowercase().ends_with("bearer") && !word.is_empty();
-        let key = word.len() >= KEY_LENGTH && KEY_MARKS.iter().any(|mark| {
-            // `API_KEY=sk-…` is one word; the mark begins it or stands after a sign.
-            word.match_indices(mark).any(|(at, _)| {
-                let before = word.get(..at).and_then(|before| before.chars().next_back());
-                before.is_none_or(|c| !c.is_ascii_alphanumeric()) && word.len() - at >= KEY_LENGTH
-            })
-        });
+        let key = word.len() >= KEY_LENGTH
+            && KEY_MARKS.iter().any(|mark| {
+                // `API_KEY=sk-…` is one word; the mark begins it or stands after a sign.
+                word.match_indices(mark).any(|(at, _)| {
+                    let before = word.get(..at).and_then(|before| before.chars().next_back());
+                    before.is_none_or(|c| !c.is_ascii_alphanumeric())
+                        && word.len() - at >= KEY_LENGTH
+                })
+            });
         kept.push_str(if key || (bearer && word.len() >= KEY_LENGTH) { "***" } else { word });
         let next = after.chars().next();
         kept.extend(next);

@@ -20,6 +20,7 @@ use crate::assistant::tools::ToolDef;
 
 pub use path::{PathError, Workspace};
 pub use policy::ShellPolicy;
+pub use shell::check_command;
 
 /// The four tools: `read_file` and `search_files`, and the destructive `edit_file` and
 /// `run_shell_command`.

@@ -71,13 +71,28 @@ async fn run_command(
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(format!("timeout_seconds must be 1 to {MAX_SECONDS}"));
     }
-    let line = parse(&arguments.command).map_err(|e| e.to_string())?;
-    policy.check(&line)?;
-    stays_inside(&workspace, &line)?;
+    let line = allowed(&workspace, &policy, &arguments.command)?;
     let limits =
         Limits { time: Duration::from_secs(seconds), output: MAX_OUTPUT, processes: MAX_PROCESSES };
     let finished = run(&workspace, &line, limits).await?;
     words(&finished)
+}
+
+/// The command, if it may run at all.
+fn allowed(workspace: &Workspace, policy: &ShellPolicy, text: &str) -> Result<CommandLine, String> {
+    let line = parse(text).map_err(|e| e.to_string())?;
+    policy.check(&line)?;
+    stays_inside(workspace, &line)?;
+    Ok(line)
+}
+
+/// Whether the command would be refused whoever confirms it, and why: nobody has to be asked about it.
+pub fn check_command(
+    workspace: &Workspace,
+    policy: &ShellPolicy,
+    command: &str,
+) -> Result<(), String> {
+    allowed(workspace, policy, command).map(|_| ())
 }
 
 /// Refuses arguments that name something outside of the workspace, by themselves or through a link.

@@ -50,7 +50,10 @@ fn a_session_is_private_survives_and_can_be_deleted() {
     let again = Sessions::of(data.path());
     assert_eq!(again.names().unwrap(), [name("a"), name("b")]);
     assert_eq!(again.get(&name("b")).unwrap().unwrap().turns, [turn(1, "hello")]);
-    assert_eq!((again.delete(&name("b")).unwrap(), again.delete(&name("b")).unwrap()), (true, false));
+    assert_eq!(
+        (again.delete(&name("b")).unwrap(), again.delete(&name("b")).unwrap()),
+        (true, false)
+    );
     assert_eq!(again.get(&name("b")).unwrap(), None);
 }
 
@@ -111,7 +114,9 @@ fn what_looks_like_a_key_is_not_kept() {
         let kept = masked(&text);
         assert!(kept.contains("***") && !kept.contains("a1a1") && !kept.contains("tttt"), "{kept}");
     }
-    for text in ["a task-list-of-some-twenty-letters", "sk-short", "bearer of news", "ä ö\n\n ü", ""] {
+    for text in
+        ["a task-list-of-some-twenty-letters", "sk-short", "bearer of news", "ä ö\n\n ü", ""]
+    {
         assert_eq!(masked(text), text);
     }
     let made = call("t", Some(PermissionCategory::Apps), ToolOutcome::Ran, json!({"c": [key]}), "");
@@ -124,13 +129,23 @@ fn a_model_is_given_the_calls_whose_arguments_were_kept() {
     let run = json!({"command": "pwd"});
     let calls = [
         call("read_file", Some(PermissionCategory::Files), ToolOutcome::Ran, json!({}), "canary"),
-        call("run_shell_command", Some(PermissionCategory::Apps), ToolOutcome::Ran, run.clone(), "/"),
+        call(
+            "run_shell_command",
+            Some(PermissionCategory::Apps),
+            ToolOutcome::Ran,
+            run.clone(),
+            "/",
+        ),
     ];
     let answered = KeptTurn::new(1, "q", "a", ChatStatus::Answered, "toy", &calls);
     let failed = KeptTurn { status: ChatStatus::Failed, ..answered.clone() };
     let turns = Session { version: 1, turns: vec![failed, answered] }.for_model();
-    let [Turn::User(_), Turn::Assistant { calls, .. }, Turn::ToolResult { id, content, .. }, Turn::Assistant { text, .. }] =
-        &turns[..]
+    let [
+        Turn::User(_),
+        Turn::Assistant { calls, .. },
+        Turn::ToolResult { id, content, .. },
+        Turn::Assistant { text, .. },
+    ] = &turns[..]
     else {
         panic!("{turns:?}")
     };
