@@ -71,6 +71,30 @@ async fn the_host_on_the_command_line_wins_and_a_pipe_alone_is_a_prompt() {
 }
 
 #[tokio::test]
+async fn the_system_prompt_stands_first_and_json_is_one_object_with_the_whole_answer() {
+    let server = ScriptedOllama::start().await;
+    let (_, lines) = recorded("ollama-chat-stream-text");
+    server.push(Answer::lines(lines.as_array().unwrap()));
+    let (code, out, err) =
+        chat(&server.url(), &["--json", "--system", "Be brief.", "hello"], "").await;
+    assert_eq!((code, err.as_str(), out.lines().count()), (Some(0), "", 1));
+    let object: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(object["message"]["content"], "It is 18 C and sunny in Paris.");
+    assert_eq!(object["done"], true);
+    let messages = &server.requests_to("/api/chat")[0].body["messages"];
+    let asked = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hello"},
+    ]);
+    assert_eq!(*messages, asked);
+
+    // Half an answer is no object.
+    server.push(Answer::lines(&[piece("It is ")]));
+    let (code, out, _) = chat(&server.url(), &["--json", "hello"], "").await;
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+}
+
+#[tokio::test]
 async fn a_stream_that_does_not_come_to_its_end_is_a_failure() {
     let half = format!("{}\n", piece("It is "));
     let cases = [

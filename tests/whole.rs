@@ -6,6 +6,7 @@
 
 mod support;
 
+mod agent;
 mod backends;
 mod chat_command;
 mod claude;
