@@ -240,7 +240,8 @@ impl Group<'_> {
             if let Some(home) = &around.home {
                 command.env("HOME", home);
             }
-            let child = command.spawn().map_err(|e| format!("{}: {e}", shown(&program.name)))?;
+            let child =
+                unprivileged(&mut command).map_err(|e| format!("{}: {e}", shown(&program.name)))?;
             self.children.push(child);
             stdin = match next_stdin {
                 Some(reader) => reader,
@@ -260,6 +261,21 @@ impl Group<'_> {
         }
         Ok(last.unwrap_or_default())
     }
+}
+
+/// Starts it so that neither it nor what it starts can become someone else, by `sudo` or any other
+/// set-user-id program. That holds for a thread and what it starts, so one is made and given up.
+fn unprivileged(command: &mut Command) -> io::Result<Child> {
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::scope(|scope| {
+        let start = || {
+            let _inside = runtime.enter();
+            rustix::thread::set_no_new_privs(true)?;
+            command.spawn()
+        };
+        let thread = std::thread::Builder::new().spawn_scoped(scope, start)?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("it could not be started")))
+    })
 }
 
 impl Drop for Group<'_> {

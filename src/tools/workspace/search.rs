@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use ignore::WalkBuilder;
@@ -129,7 +130,8 @@ fn compile(pattern: &str) -> Result<RegexMatcher, String> {
         return Err(format!("the pattern does not compile, at {place}: {what}"));
     }
     RegexMatcherBuilder::new()
-        .line_terminator(Some(b'\n'))
+        // Lines are matched one by one; without this, `$` would not see an end before a CR.
+        .multi_line(true)
         .crlf(true)
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
@@ -217,6 +219,7 @@ impl<'a> Found<'a> {
         }
         let mut searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
+            .line_terminator(LineTerminator::crlf())
             .line_number(true)
             .heap_limit(Some(2 * MAX_FILE_BYTES as usize))
             .build();

@@ -49,8 +49,7 @@ fn steps_and_pipes_are_told_apart() {
     let line = parse("a|b && c || d ; e").unwrap();
     let shape: Vec<(When, usize)> =
         line.steps.iter().map(|step| (step.when, step.programs.len())).collect();
-    let expected =
-        [(When::Always, 2), (When::Succeeded, 1), (When::Failed, 1), (When::Always, 1)];
+    let expected = [(When::Always, 2), (When::Succeeded, 1), (When::Failed, 1), (When::Always, 1)];
     assert_eq!(shape, expected);
     for (text, steps) in
         [("a;", 1), ("a\nb\n", 2), ("\n\na\r\nb", 2), ("a &&\n b", 2), ("a |\n b", 1), ("a;\nb", 2)]
@@ -63,11 +62,8 @@ fn steps_and_pipes_are_told_apart() {
 #[test]
 fn redirections_are_taken_in_their_order() {
     let program = |text: &str| parse(text).unwrap().steps.remove(0).programs.remove(0);
-    let output = |stream, path: &str, append| Redirection::Output {
-        stream,
-        path: path.to_owned(),
-        append,
-    };
+    let output =
+        |stream, path: &str, append| Redirection::Output { stream, path: path.to_owned(), append };
     let run = program("a <in >out 2>> 'e r' b");
     assert_eq!(run.arguments, ["b"]);
     assert_eq!(

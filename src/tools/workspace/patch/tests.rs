@@ -37,7 +37,10 @@ fn hunks_replace_add_and_remove() {
 #[test]
 fn what_does_not_fit_exactly_is_refused_and_says_where() {
     for (patch, why) in [
-        ("@@ -3 +3 @@\n-two\n+2\n", "line 3 is \"three\", not \"two\"; its old lines are at line 2"),
+        (
+            "@@ -3 +3 @@\n-two\n+2\n",
+            "line 3 is \"three\", not \"two\"; its old lines are at line 2",
+        ),
         ("@@ -2 +2 @@\n-tow\n+2\n", "line 2 is \"two\", not \"tow\""),
         ("@@ -1,2 +1,2 @@\n one \n-two\n+2\n", "line 1 is"),
         ("@@ -5,2 +5,2 @@\n five\n-six\n+6\n", "the file ends before line 6"),
@@ -120,11 +123,8 @@ fn diff(old: &str, new: &str, context: usize) -> Option<String> {
     let old_count = before.len() + removed.len() + after.len();
     let new_count = before.len() + added.len() + after.len();
     let line = |count: usize| if count == 0 { from } else { from + 1 };
-    let mut patch = format!(
-        "@@ -{},{old_count} +{},{new_count} @@\n",
-        line(old_count),
-        line(new_count)
-    );
+    let mut patch =
+        format!("@@ -{},{old_count} +{},{new_count} @@\n", line(old_count), line(new_count));
     for (sign, pieces) in [(' ', before), ('-', removed), ('+', added), (' ', after)] {
         for piece in pieces {
             patch.push(sign);
