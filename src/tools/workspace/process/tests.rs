@@ -1,5 +1,6 @@
 //! What was started ends, whatever happens.
 
+use std::fs;
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
@@ -18,25 +19,28 @@ async fn run_in(folder: &Folder, text: &str) -> (Option<i32>, String, String) {
     (finished.status.unwrap().code(), finished.output.text(), finished.errors.text())
 }
 
-/// Processes of this test's workspace: by their current folder, so that no mark is needed.
-fn left(folder: &Folder) -> usize {
+/// Processes in this test's workspace: by their current folder, so that no mark is needed.
+fn left(folder: &Folder) -> Vec<Pid> {
     let root = folder.root();
-    std::fs::read_dir("/proc")
+    fs::read_dir("/proc")
         .unwrap()
         .flatten()
-        .filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == root))
-        .count()
+        .filter(|entry| fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == root))
+        .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
 }
 
-/// Killed processes take a moment to go.
+/// What was killed takes a moment to go: waits for the end of each, by its handle.
 async fn none_is_left(folder: &Folder) {
-    let gone = async {
-        while left(folder) > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    for pid in left(folder) {
+        // Without a handle it has gone already.
+        if let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+            let handle = tokio::io::unix::AsyncFd::register(handle).unwrap();
+            let ended = tokio::time::timeout(Duration::from_secs(20), handle.readable()).await;
+            assert!(ended.is_ok(), "{pid:?} still runs");
         }
-    };
-    let gone = tokio::time::timeout(Duration::from_secs(20), gone).await;
-    assert!(gone.is_ok(), "{} processes are left", left(folder));
+    }
+    assert_eq!(left(folder), []);
 }
 
 #[tokio::test]
@@ -196,7 +200,7 @@ async fn whoever_gives_up_waiting_leaves_nothing_behind() {
     let folder = Folder::new();
     for text in ["sleep 1000 | sleep 1000", "sh -c 'setsid sleep 1000 & sleep 1000'"] {
         let mut running = Box::pin(run_with(&folder, text, LIMITS));
-        while left(&folder) < 2 {
+        while left(&folder).len() < 2 {
             let polled = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(polled, Poll::Pending));
             tokio::task::yield_now().await;

@@ -49,6 +49,41 @@ fn ignored_hidden_and_binary_files_are_left_out() {
 }
 
 #[test]
+fn ignore_files_overrule_each_other_from_the_deepest_up() {
+    let folder = Folder::new();
+    folder.write(".git/info/exclude", "excluded\n");
+    folder.write(".gitignore", "*.log\n/only-here\ndir/\n");
+    folder.write("sub/.gitignore", "!kept.log\n");
+    folder.write("sub/.ignore", "[broken\nlast\n");
+    for path in ["excluded", "a.log", "only-here", "sub/only-here", "sub/kept.log", "sub/b.log"] {
+        folder.write(path, "needle");
+    }
+    for path in ["dir/x", "sub/last", "sub/dir/x", "sub/deep/last", "sub/deep/kept.log"] {
+        folder.write(path, "needle");
+    }
+    let shown = search_in(&folder, "needle", None, None).unwrap();
+    let paths: Vec<&str> = shown.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(paths, ["sub/deep/kept.log", "sub/kept.log", "sub/only-here"]);
+}
+
+#[test]
+fn an_ignore_file_that_is_none_is_neither_waited_for_nor_followed() {
+    let folder = Folder::new();
+    folder.write("a", "needle");
+    folder.write("sub/the secret outside", "needle");
+    let fifo = folder.root().join(".gitignore");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).unwrap();
+    // Its one line would be a pattern for the file of that name.
+    folder.link("sub/.gitignore", folder.outside());
+    let shown = search_in(&folder, "needle", None, None).unwrap();
+    assert_eq!(shown, "a:1:needle\nsub/the secret outside:1:needle\n");
+    rustix::fs::mkfifoat(rustix::fs::CWD, folder.root().join("fifo"), mode).unwrap();
+    assert_eq!(search_in(&folder, "needle", None, None).unwrap(), shown);
+    assert!(search_in(&folder, "needle", Some("fifo"), None).is_err());
+}
+
+#[test]
 fn nothing_outside_is_searched() {
     let folder = Folder::new();
     folder.write("a", "x");
