@@ -35,7 +35,9 @@ async fn none_is_left(folder: &Folder) {
     for pid in left(folder) {
         // Without a handle it has gone already.
         if let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-            let handle = tokio::io::unix::AsyncFd::register(handle).unwrap();
+            // Sound here: an `OwnedFd` keeps its descriptor as long as it lives.
+            #[allow(deprecated)]
+            let handle = tokio::io::unix::AsyncFd::new(handle).unwrap();
             let ended = tokio::time::timeout(Duration::from_secs(20), handle.readable()).await;
             assert!(ended.is_ok(), "{pid:?} still runs");
         }
