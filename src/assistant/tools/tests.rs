@@ -232,7 +232,11 @@ fn the_schema_and_the_struct_of_every_tool_agree() {
     let runs = Arc::new(AtomicUsize::new(0));
     let node = crate::tools::registry(std::path::Path::new("/"));
     let counted = counting(&runs);
-    for tool in node.all().chain(counted.all()) {
+    let folder = crate::tools::workspace::Workspace::open(std::path::Path::new("/")).unwrap();
+    let policy = crate::tools::workspace::ShellPolicy::default();
+    let workspace = ToolRegistry::new(crate::tools::workspace::tools(Arc::new(folder), policy));
+    assert_eq!(workspace.all().count(), 4);
+    for tool in node.all().chain(counted.all()).chain(workspace.all()) {
         let schema = &tool.parameters;
         assert_eq!(schema["type"], "object", "{}", tool.name);
         assert_eq!(schema["additionalProperties"], false, "{}", tool.name);

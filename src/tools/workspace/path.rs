@@ -141,7 +141,8 @@ impl Workspace {
         Ok(Place { dir, name, shown: shown(path) })
     }
 
-    fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
+    /// A folder, for listing and as a place to name files in. `relative` is from the root.
+    pub(super) fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
         self.resolve(relative, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
     }
 

@@ -4,8 +4,10 @@
 //! All processes of a step are in one group, which is killed as a whole; one that left the group is
 //! found by a mark in its environment. What may run was decided before.
 
+mod marks;
+mod streams;
+
 use std::collections::VecDeque;
-use std::fs::{self, File};
 use std::io::{self, PipeReader, pipe};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -13,16 +15,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal};
+use marks::{MARK, kill_marked, marked};
+use rustix::process::{Pid, Signal};
+use streams::{Streams, null};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 
-use super::command::{CommandLine, Program, Redirection, Step, Stream, When};
+use super::command::{CommandLine, Step, When};
 use super::path::{Workspace, shown};
 
-/// Names the command in the environment of all that it starts.
-const MARK: &str = "TOMBOLO_COMMAND";
 /// How often the processes are counted.
 const COUNTED_EVERY: Duration = Duration::from_millis(200);
 /// How long output is still taken when all is killed: a process takes a moment to die.
@@ -240,7 +242,8 @@ impl Group<'_> {
             if let Some(home) = &around.home {
                 command.env("HOME", home);
             }
-            let child = command.spawn().map_err(|e| format!("{}: {e}", shown(&program.name)))?;
+            let child =
+                unprivileged(&mut command).map_err(|e| format!("{}: {e}", shown(&program.name)))?;
             self.children.push(child);
             stdin = match next_stdin {
                 Some(reader) => reader,
@@ -262,6 +265,21 @@ impl Group<'_> {
     }
 }
 
+/// Starts it so that neither it nor what it starts can become someone else, by `sudo` or any other
+/// set-user-id program. That holds for a thread and what it starts, so one is made and given up.
+fn unprivileged(command: &mut Command) -> io::Result<Child> {
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::scope(|scope| {
+        let start = || {
+            let _inside = runtime.enter();
+            rustix::thread::set_no_new_privs(true)?;
+            command.spawn()
+        };
+        let thread = std::thread::Builder::new().spawn_scoped(scope, start)?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("it could not be started")))
+    })
+}
+
 impl Drop for Group<'_> {
     fn drop(&mut self) {
         // `id` is there until the child was waited for, so the number is still the group's.
@@ -271,64 +289,6 @@ impl Drop for Group<'_> {
         }
         kill_marked(self.mark);
     }
-}
-
-/// What a program reads from and writes to.
-struct Streams {
-    stdin: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
-}
-
-impl Streams {
-    /// In the order in which they are written, as a shell does.
-    fn redirected(mut self, workspace: &Workspace, program: &Program) -> Result<Streams, String> {
-        let broken = |e: io::Error| format!("its streams: {e}");
-        for redirection in &program.redirections {
-            match redirection {
-                Redirection::Input(path) if path == "/dev/null" => {
-                    self.stdin = null().map_err(broken)?;
-                }
-                Redirection::Input(path) => {
-                    self.stdin = workspace.open_file(path).map_err(|e| e.to_string())?.into();
-                }
-                Redirection::Output { stream, path, append } => {
-                    let file = if path == "/dev/null" {
-                        null().map_err(broken)?
-                    } else {
-                        output(workspace, path, *append)?.into()
-                    };
-                    *self.stream(*stream) = file;
-                }
-                Redirection::Same(Stream::Output) => {
-                    self.stdout = self.stderr.try_clone().map_err(broken)?;
-                }
-                Redirection::Same(Stream::Error) => {
-                    self.stderr = self.stdout.try_clone().map_err(broken)?;
-                }
-            }
-        }
-        Ok(self)
-    }
-
-    fn stream(&mut self, stream: Stream) -> &mut OwnedFd {
-        match stream {
-            Stream::Output => &mut self.stdout,
-            Stream::Error => &mut self.stderr,
-        }
-    }
-}
-
-fn output(workspace: &Workspace, path: &str, append: bool) -> Result<File, String> {
-    let file = workspace.open_for_output(path, append).map_err(|e| e.to_string())?;
-    if !append {
-        file.set_len(0).map_err(|e| format!("{}: {e}", shown(path)))?;
-    }
-    Ok(file)
-}
-
-fn null() -> io::Result<OwnedFd> {
-    Ok(fs::OpenOptions::new().read(true).write(true).open("/dev/null")?.into())
 }
 
 /// Our own `PATH`, without entries that depend on the current folder.
@@ -353,44 +313,6 @@ impl Surroundings<'_> {
                 file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
             })
             .ok_or_else(|| format!("there is no program {}", shown(name)))
-    }
-}
-
-/// The processes with that mark in their environment, but for those that have ended.
-pub(super) fn marked(mark: &str) -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
-        .filter(|pid| has_mark(*pid, mark))
-        .collect()
-}
-
-fn has_mark(pid: Pid, mark: &str) -> bool {
-    let entry = format!("{MARK}={mark}");
-    fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).is_ok_and(|environment| {
-        environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())
-    })
-}
-
-/// Kills them, and those that they start meanwhile.
-fn kill_marked(mark: &str) {
-    const MAX_ROUNDS: usize = 50;
-    let mut killed = Vec::new();
-    for _ in 0..MAX_ROUNDS {
-        let new: Vec<Pid> = marked(mark).into_iter().filter(|pid| !killed.contains(pid)).collect();
-        if new.is_empty() {
-            return;
-        }
-        for pid in new {
-            // By a handle, and looked at again: a number can have become another process's.
-            if let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-                && has_mark(pid, mark)
-            {
-                let _ = rustix::process::pidfd_send_signal(&handle, Signal::KILL);
-            }
-            killed.push(pid);
-        }
     }
 }
 

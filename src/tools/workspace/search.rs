@@ -1,18 +1,20 @@
 //! `search_files`: a pattern in the files of the workspace.
 //!
-//! Owns the walk and its bounds, with ripgrep's own libraries. The walk follows no link and only gives
-//! names; a file's content comes from the workspace's handle, so that a folder that turns into a link
-//! meanwhile shows nothing from outside.
+//! Owns the pattern and the bounds of a search, with ripgrep's own libraries. A file's content comes
+//! from the workspace's handle, so that a folder that turns into a link meanwhile shows nothing from
+//! outside.
+
+mod walk;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Duration;
 
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
-use ignore::WalkBuilder;
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -98,7 +100,7 @@ fn search(
     let path = arguments.path.as_deref().unwrap_or(".");
     if workspace.is_dir(path).map_err(|e| e.to_string())? {
         let folder = workspace.relative(path).map_err(|e| e.to_string())?;
-        walk(workspace, &folder, &matcher, &mut found)?;
+        in_folder(workspace, &folder, &matcher, &mut found)?;
     } else {
         // A file that was named is searched even where an ignore file leaves it out.
         let file = workspace.open_file(path).map_err(|e| e.to_string())?;
@@ -129,7 +131,8 @@ fn compile(pattern: &str) -> Result<RegexMatcher, String> {
         return Err(format!("the pattern does not compile, at {place}: {what}"));
     }
     RegexMatcherBuilder::new()
-        .line_terminator(Some(b'\n'))
+        // Lines are matched one by one; without this, `$` would not see an end before a CR.
+        .multi_line(true)
         .crlf(true)
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
@@ -137,53 +140,26 @@ fn compile(pattern: &str) -> Result<RegexMatcher, String> {
         .map_err(|error| format!("the pattern does not compile: {error}"))
 }
 
-fn walk(
+fn in_folder(
     workspace: &Workspace,
     folder: &Path,
     matcher: &RegexMatcher,
     found: &mut Found<'_>,
 ) -> Result<(), String> {
-    let folder: PathBuf =
-        folder.components().filter(|part| *part != std::path::Component::CurDir).collect();
-    if folder.components().any(|part| part == std::path::Component::ParentDir) {
+    if folder.components().any(|part| part == Component::ParentDir) {
         return Err("path has \"..\" in it; write it from the workspace's root".to_owned());
     }
-    let root = workspace.root().to_owned();
-    let wanted = {
-        let (root, folder) = (root.clone(), folder.clone());
-        move |path: &Path| match path.strip_prefix(&root) {
-            Ok(path) => path.starts_with(&folder) || folder.starts_with(path),
-            Err(_) => false,
+    walk::walk(workspace, folder, |entry| {
+        match entry {
+            walk::Found::Folder => {}
+            walk::Found::File(path) => match workspace.open_file(path) {
+                Ok(file) => found.in_file(path, file, matcher),
+                Err(_) => found.skipped += 1,
+            },
+            walk::Found::Unreadable => found.skipped += 1,
         }
-    };
-    // From the root, whatever the folder: the ignore files above it count, and those outside of the
-    // workspace are not read.
-    let entries = WalkBuilder::new(&root)
-        .follow_links(false)
-        .parents(false)
-        .git_global(false)
-        .require_git(false)
-        .sort_by_file_name(std::ffi::OsStr::cmp)
-        .filter_entry(move |entry| wanted(entry.path()))
-        .build();
-    for entry in entries {
-        if found.is_over() {
-            break;
-        }
-        // A folder that can't be read, or an ignore file with a mistake in it: the rest is searched.
-        let Ok(entry) = entry else {
-            found.skipped += 1;
-            continue;
-        };
-        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-            continue;
-        }
-        let path = entry.path().strip_prefix(&root).ok().and_then(Path::to_str);
-        match path.map(|path| (path, workspace.open_file(path))) {
-            Some((path, Ok(file))) => found.in_file(path, file, matcher),
-            _ => found.skipped += 1,
-        }
-    }
+        !found.is_over()
+    });
     Ok(())
 }
 
@@ -217,6 +193,7 @@ impl<'a> Found<'a> {
         }
         let mut searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
+            .line_terminator(LineTerminator::crlf())
             .line_number(true)
             .heap_limit(Some(2 * MAX_FILE_BYTES as usize))
             .build();
