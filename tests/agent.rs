@@ -470,7 +470,7 @@ async fn the_number_of_requests_can_be_limited() {
 }
 
 #[tokio::test]
-async fn an_interrupt_stops_the_server_and_the_command_that_runs() {
+async fn an_interrupt_stops_the_servers_work() {
     let place = Place::new();
     let server = ScriptedOllama::start().await;
     server.push(Answer::hang());
@@ -479,6 +479,28 @@ async fn an_interrupt_stops_the_server_and_the_command_that_runs() {
     interrupt(&child);
     server.wait_disconnected(1).await;
     assert_eq!(child.wait().await.unwrap().code(), Some(130));
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_command_that_runs() {
+    let place = Place::new();
+    let pipe = place.workspace().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let server = ScriptedOllama::start().await;
+    server.push(Answer::tool_call("run_shell_command", json!({"command": "wc pipe"})));
+    let arguments = ["agent", "--yes-to", "run_shell_command", "count it"];
+    let mut child = place.start(&server.url(), &arguments);
+    // Opens only when the other side has: then the command runs.
+    let open = move || std::fs::File::options().write(true).open(&pipe);
+    let opening = tokio::task::spawn_blocking(open);
+    let opened = tokio::time::timeout(std::time::Duration::from_secs(20), opening).await;
+    let mut pipe = opened.expect("the command never ran").unwrap().unwrap();
+    interrupt(&child);
+    assert_eq!(child.wait().await.unwrap().code(), Some(130));
+    // More than the pipe holds: one who still reads would take it all.
+    let written = std::io::Write::write_all(&mut pipe, &vec![b'x'; 1 << 20]);
+    assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
 }
 
 fn interrupt(child: &Child) {
