@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::assistant::{Assistant, ChatContext};
+use crate::assistant::{Assistant, CallerScope, ChatContext};
 use crate::clock::Clock;
 use crate::config::{self, Config, PortSpec};
-use crate::mesh::service::{Answer, Answerer};
+use crate::mesh::service::{Answer, Answerer, Place};
 use crate::mesh::{self, MeshHandle, MeshParts};
 use crate::radio::{link, transport::Connector};
 use crate::rpc::Services;
@@ -202,6 +202,18 @@ impl Gateway {
 impl Answerer for Assistant {
     fn chat(&self, context: ChatContext, text: String) -> Answer<'_> {
         Box::pin(async move { Assistant::chat(self, context, &text).await })
+    }
+
+    fn new_conversation(&self, caller: &CallerScope) -> Result<(), store::StoreError> {
+        Assistant::new_conversation(self, caller)
+    }
+
+    fn forget(&self, caller: &CallerScope) -> Result<(), store::StoreError> {
+        self.clear_history(caller)
+    }
+
+    fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a> {
+        Box::pin(Assistant::model_place(self, caller))
     }
 }
 

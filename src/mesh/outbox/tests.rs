@@ -88,6 +88,7 @@ impl Bench {
             to: Destination::Direct { node, key: Some(PublicKey([7; 32])) },
             in_reply_to: Some(PacketId(77)),
             kind,
+            hops: None,
             text: text.to_owned(),
         }
     }

@@ -5,6 +5,7 @@ use tombolo_hw::region::Region;
 
 use super::Mesh;
 use crate::clock::Now;
+use crate::mesh::airtime::law::Law;
 use crate::mesh::inbox;
 use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus};
 use crate::radio::RadioInfo;
@@ -23,6 +24,7 @@ impl Mesh {
             MeshQuery::Messages(limit, reply) => reply.send(self.messages.view(limit)).is_ok(),
             MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
             MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
+            MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
             MeshQuery::Reconfigure(settings, reply) => {
                 let (mesh, airtime) = *settings;
                 self.reconfigure(mesh, &airtime);
@@ -41,6 +43,7 @@ impl Mesh {
             turns_waiting,
             parts_waiting,
             kept_answers,
+            stopped: self.stopped,
             airtime: self.outbox.airtime(now),
             warnings: self.warnings(),
             ..MeshStatus::default()
@@ -78,6 +81,9 @@ impl Mesh {
     /// What the operator should put right.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.contacts.warnings().to_vec();
+        if self.stopped {
+            warnings.push("all answers are stopped, until they are resumed".to_owned());
+        }
         if self.trigger.word().is_empty() {
             warnings.push("the trigger is empty: no text is a question".to_owned());
         }
@@ -103,20 +109,17 @@ fn radio_warnings(radio: &RadioInfo, warnings: &mut Vec<String>) {
         Some(_) => {}
         None => warnings.push("the radio does not say its firmware".to_owned()),
     }
-    let lora = &radio.lora;
-    for (wrong, warning) in [
-        (lora.region == 0, "the region is unset: nothing is sent"),
-        (!lora.tx_enabled, "the radio's transmitter is switched off"),
-        (lora.override_duty_cycle, "the radio ignores the duty cycle: nothing is sent"),
-        (
-            radio.owner.licensed,
-            "the radio is in licensed mode: without encryption nobody can be verified",
-        ),
-        (radio.public_key.is_none(), "the radio has no key of its own: nobody can be verified"),
-    ] {
-        if wrong {
-            warnings.push(warning.to_owned());
-        }
+    if let Err(reason) = Law::of(radio) {
+        warnings.push(format!("nothing is sent: {reason}"));
+    }
+    if radio.owner.licensed {
+        warnings.push(
+            "the radio is in licensed mode: everything is sent in the clear, nobody can be verified, and \
+             nobody has tools or memory; its owner answers for what is sent, under the call sign in its name"
+                .to_owned(),
+        );
+    } else if radio.public_key.is_none() {
+        warnings.push("the radio has no key of its own: nobody can be verified".to_owned());
     }
 }
 

@@ -48,6 +48,10 @@ type Rule = dyn Fn(&str) -> Act + Send + Sync;
 
 pub struct Script {
     pub asked: Mutex<Vec<Asked>>,
+    /// `new` and `forget`, of whom.
+    pub ended: Mutex<Vec<(&'static str, CallerScope)>>,
+    /// Where the model is; `None`: nobody says.
+    pub place: Mutex<Option<ModelPlace>>,
     rule: Mutex<Arc<Rule>>,
 }
 
@@ -83,6 +87,26 @@ impl Answerer for Script {
                     reply(ChatStatus::Stopped, "")
                 }
                 Act::Deaf => std::future::pending().await,
+            }
+        })
+    }
+
+    fn new_conversation(&self, caller: &CallerScope) -> Result<(), StoreError> {
+        self.ended.lock().unwrap().push(("new", caller.clone()));
+        Ok(())
+    }
+
+    fn forget(&self, caller: &CallerScope) -> Result<(), StoreError> {
+        self.ended.lock().unwrap().push(("forget", caller.clone()));
+        Ok(())
+    }
+
+    fn model_place<'a>(&'a self, _caller: &'a CallerScope) -> Place<'a> {
+        let place = *self.place.lock().unwrap();
+        Box::pin(async move {
+            match place {
+                Some(place) => place,
+                None => std::future::pending().await,
             }
         })
     }
@@ -227,7 +251,12 @@ impl Bench {
             contacts: Mutex::default(),
             refuses: AtomicBool::new(false),
         });
-        let script = Arc::new(Script { asked: Mutex::default(), rule: Mutex::new(Arc::new(rule)) });
+        let script = Arc::new(Script {
+            asked: Mutex::default(),
+            ended: Mutex::default(),
+            place: Mutex::new(Some(ModelPlace::Local)),
+            rule: Mutex::new(Arc::new(rule)),
+        });
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let handle = spawn(MeshParts {
             mesh: config,

@@ -28,6 +28,18 @@ impl Answerer for Echo {
             }
         })
     }
+
+    fn new_conversation(&self, _caller: &CallerScope) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn forget(&self, _caller: &CallerScope) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn model_place<'a>(&'a self, _caller: &'a CallerScope) -> Place<'a> {
+        Box::pin(std::future::ready(ModelPlace::Local))
+    }
 }
 
 #[tokio::test(start_paused = true)]
