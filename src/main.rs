@@ -11,6 +11,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => tombolo::cli::demo::run(args),
         Command::Sim(args) => tombolo::cli::sim::run(args),
         Command::Chat(args) => tombolo::cli::chat::run(args),
+        Command::Airtime(args) => tombolo::cli::airtime::run(args),
         Command::Operator(args) => tombolo::cli::operator::run(args),
         Command::Udev(args) => tombolo::cli::udev::run(args),
     };

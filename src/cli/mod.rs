@@ -2,6 +2,7 @@
 //!
 //! Owns what can be typed. Does no work itself.
 
+pub mod airtime;
 pub mod chat;
 pub mod demo;
 pub mod operator;
@@ -31,6 +32,8 @@ pub enum Command {
     Sim(sim::Args),
     /// Ask the local model once, without tools.
     Chat(chat::Args),
+    /// Print the hourly record of airtime as CSV.
+    Airtime(airtime::Args),
     /// The operator's login.
     Operator(operator::Args),
     /// Print the udev rules made from the board table.
