@@ -297,6 +297,7 @@ impl Outbox {
             airtime_us,
             want_ack,
             relayed: false,
+            peer_heard: false,
         };
         self.flights.insert(id, flight);
         self.turn += 1;

@@ -120,6 +120,10 @@ impl Outbox {
 
     /// Some packet of that node was received: what was held for it goes.
     pub fn heard(&mut self, node: NodeNum, now: Now) {
+        for flight in self.flights.values_mut() {
+            let reply = self.replies.get(&flight.order);
+            flight.peer_heard |= reply.is_some_and(|reply| reply.to.node() == Some(node));
+        }
         let mut released = Vec::new();
         for reply in self.replies.values_mut().filter(|reply| reply.to.node() == Some(node)) {
             for (index, part) in reply.parts.iter_mut().enumerate() {

@@ -3,6 +3,7 @@
 mod delivery;
 mod keeping;
 mod pace;
+mod recalling;
 mod refusals;
 mod simulated;
 
