@@ -1,7 +1,7 @@
 //! The typed configuration and its errors.
 //!
 //! Owns every key of `tombolo.toml`, its default, and what a wrong one is answered with. Holds no
-//! secret. Reading and the environment are in [`load`].
+//! secret. Reading and the environment are in [`mod@load`].
 
 pub mod check;
 pub mod load;

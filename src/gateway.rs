@@ -84,7 +84,7 @@ impl Gateway {
             (PortSpec::Tcp(host), _) => Connector::tcp(host.clone()),
             (PortSpec::Sim, None) => bail!("the simulated radio was not started"),
         };
-        let link = link::spawn(connector, clock, cancel.clone(), &tracker);
+        let link = link::spawn(connector, cancel.clone(), &tracker);
 
         let mesh = mesh::spawn(MeshParts {
             mesh: config.mesh.clone(),
@@ -189,7 +189,7 @@ impl Gateway {
         outcome
     }
 
-    /// Stops every part and waits, within [`DRAIN`], until each has finished what it began.
+    /// Stops every part and waits, within five seconds, until each has finished what it began.
     pub async fn stop(self) {
         self.cancel.cancel();
         self.tracker.close();

@@ -66,7 +66,7 @@ async fn a_hundred_questions_from_fifty_peers_are_all_answered_or_refused_with_a
     let (clock, cancel, tracker) = (Clock::start(), CancellationToken::new(), TaskTracker::new());
     let radio = sim.clone();
     let connector = Connector::from_fn("sim", move || radio.connect());
-    let link = link::spawn(connector, clock, cancel.clone(), &tracker);
+    let link = link::spawn(connector, cancel.clone(), &tracker);
     let legs: Vec<Box<dyn Backend>> = vec![Box::new(Echo)];
     let assistant =
         Assistant::with_legs(legs, CloudPolicy::None, ToolRegistry::default(), data.path())

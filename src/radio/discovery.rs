@@ -3,6 +3,7 @@
 //! Owns the walk through the kernel's device tree. Opens nothing: a USB id does not say that a device is a
 //! radio, and opening somebody else's device can disturb it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,57 +20,96 @@ pub struct Candidate {
     pub serial: Option<String>,
 }
 
-/// There is not exactly one candidate.
+/// There is not exactly one candidate. The text lists what is there, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.words())]
 pub struct NotOne {
     /// Those that there are.
     pub found: Vec<Candidate>,
+    /// Other serial ports on USB, each with what is known of it.
+    pub others: Vec<String>,
 }
 
 impl NotOne {
     fn words(&self) -> String {
-        if self.found.is_empty() {
-            return "no radio found on USB: plug one in, or name it with radio.port".to_owned();
+        if !self.found.is_empty() {
+            let names: Vec<String> = self
+                .found
+                .iter()
+                .map(|c| format!("\"{}\" ({})", c.path.display(), c.board.name))
+                .collect();
+            return format!(
+                "several devices could be the radio; set radio.port to one of: {}",
+                names.join(", ")
+            );
         }
-        let names: Vec<String> = self
-            .found
-            .iter()
-            .map(|c| format!("\"{}\" ({})", c.path.display(), c.board.name))
-            .collect();
-        format!(
-            "several devices could be the radio; set radio.port to one of: {}",
-            names.join(", ")
-        )
+        let mut words = "no radio found on USB: plug one in, or name it with radio.port".to_owned();
+        if !self.others.is_empty() {
+            words.push_str("; what is there is not opened by itself: ");
+            words.push_str(&self.others.join(", "));
+        }
+        words
     }
 }
 
 /// The only radio, by its stable name. `sys` is `/sys` and `dev` is `/dev` but in tests.
 pub fn only_radio(sys: &Path, dev: &Path) -> Result<PathBuf, NotOne> {
-    let found = candidates(sys, dev);
+    let (found, others) = ports(sys, dev);
     match found.as_slice() {
         [one] => Ok(one.path.clone()),
-        _ => Err(NotOne { found }),
+        _ => Err(NotOne { found, others }),
     }
 }
 
 /// Every serial port on USB whose ids are in the board table; bootloaders are left out.
 pub fn candidates(sys: &Path, dev: &Path) -> Vec<Candidate> {
-    let Ok(ports) = fs::read_dir(sys.join("class/tty")) else { return Vec::new() };
-    let mut found: Vec<Candidate> = ports
-        .filter_map(Result::ok)
-        .filter_map(|port| {
-            let name = port.file_name().into_string().ok()?;
-            let device = fs::canonicalize(port.path().join("device")).ok()?;
-            let usb = usb_device(&device)?;
-            let board =
-                Board::from_usb_ids(hex(&usb.join("idVendor"))?, hex(&usb.join("idProduct"))?)?;
-            let serial = fs::read_to_string(usb.join("serial")).ok().map(|s| s.trim().to_owned());
-            (!board.bootloader).then(|| Candidate { path: stable_name(dev, &name), board, serial })
-        })
+    ports(sys, dev).0
+}
+
+/// The candidates, and words about the serial ports on USB that are none.
+fn ports(sys: &Path, dev: &Path) -> (Vec<Candidate>, Vec<String>) {
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    // A device may have several ports; the radio is on the first. Names sort as their numbers do, up to
+    // the tenth port of a kind.
+    let mut devices = BTreeSet::new();
+    let mut names: Vec<String> = fs::read_dir(sys.join("class/tty"))
+        .into_iter()
+        .flatten()
+        .filter_map(|port| port.ok()?.file_name().into_string().ok())
         .collect();
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    found
+    names.sort();
+    for name in names {
+        let Ok(interface) = fs::canonicalize(sys.join("class/tty").join(&name).join("device"))
+        else {
+            continue;
+        };
+        let Some(usb) = usb_device(&interface) else { continue };
+        let (Some(vid), Some(pid)) = (hex(&usb.join("idVendor")), hex(&usb.join("idProduct")))
+        else {
+            continue;
+        };
+        if !devices.insert(usb.clone()) {
+            continue;
+        }
+        let path = |unique| stable_name(dev, &name, unique);
+        match Board::from_usb_ids(vid, pid) {
+            Some(board) if board.bootloader => {
+                let path = path(board.unique_serial);
+                others.push(format!("\"{}\" (waits for new firmware)", path.display()));
+            }
+            Some(board) => {
+                let serial =
+                    fs::read_to_string(usb.join("serial")).ok().map(|s| s.trim().to_owned());
+                found.push(Candidate { path: path(board.unique_serial), board, serial });
+            }
+            None => others.push(format!(
+                "\"{}\" (USB {vid:04x}:{pid:04x}, no known board)",
+                path(true).display()
+            )),
+        }
+    }
+    found.sort_by(|a: &Candidate, b: &Candidate| a.path.cmp(&b.path));
+    (found, others)
 }
 
 /// The USB device above an interface: the first folder upwards that has both ids.
@@ -86,21 +126,24 @@ fn hex(file: &Path) -> Option<u16> {
 }
 
 /// The link below `serial/by-id` that leads to the port, else the one below `serial/by-path`, else the
-/// port's own name, which may change at the next plug-in.
-fn stable_name(dev: &Path, port: &str) -> PathBuf {
-    let plain = dev.join(port);
-    for folder in ["serial/by-id", "serial/by-path"] {
+/// port's own name, which may change at the next plug-in. The other way round for boards whose serial
+/// numbers are not unique: two of them share one name by id, and it leads to either.
+fn stable_name(dev: &Path, port: &str, unique_serial: bool) -> PathBuf {
+    let mut folders = ["serial/by-id", "serial/by-path"];
+    if !unique_serial {
+        folders.reverse();
+    }
+    for folder in folders {
         let links = fs::read_dir(dev.join(folder)).into_iter().flatten().filter_map(Result::ok);
-        let mut matching: Vec<PathBuf> = links
+        let first = links
             .map(|link| link.path())
             .filter(|link| fs::canonicalize(link).is_ok_and(|target| target.ends_with(port)))
-            .collect();
-        matching.sort();
-        if let Some(first) = matching.into_iter().next() {
+            .min();
+        if let Some(first) = first {
             return first;
         }
     }
-    plain
+    dev.join(port)
 }
 
 #[cfg(test)]
@@ -118,6 +161,7 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             fs::create_dir_all(root.path().join("sys/class/tty/tty0")).unwrap();
             fs::create_dir_all(root.path().join("dev/serial/by-id")).unwrap();
+            fs::create_dir_all(root.path().join("dev/serial/by-path")).unwrap();
             Machine { root }
         }
 
@@ -138,6 +182,21 @@ mod tests {
             }
         }
 
+        /// A further port of a device that is plugged in, and a name by socket for a port.
+        fn second_port(&self, port: &str, of: &str) {
+            let root = self.root.path();
+            let interface = root.join(format!("sys/devices/usb1/{of}-device/1-1:1.2"));
+            fs::create_dir_all(&interface).unwrap();
+            let tty = root.join(format!("sys/class/tty/{port}"));
+            fs::create_dir_all(&tty).unwrap();
+            symlink(&interface, tty.join("device")).unwrap();
+        }
+
+        fn by_path(&self, port: &str, name: &str) {
+            let dev = self.root.path().join("dev");
+            symlink(dev.join(port), dev.join("serial/by-path").join(name)).unwrap();
+        }
+
         fn only(&self) -> Result<PathBuf, NotOne> {
             only_radio(&self.root.path().join("sys"), &self.root.path().join("dev"))
         }
@@ -156,5 +215,38 @@ mod tests {
         let error = machine.only().unwrap_err();
         assert_eq!(error.found.len(), 2);
         assert!(error.to_string().contains("radio.port"), "{error}");
+    }
+
+    #[test]
+    fn what_is_there_and_not_opened_is_listed() {
+        let machine = Machine::new();
+        machine.plug("ttyUSB7", ("0403", "6001"), Some("usb-Printer_1"));
+        machine.plug("ttyACM1", ("239a", "0029"), None);
+        let error = machine.only().unwrap_err();
+        assert!(error.found.is_empty());
+        let words = error.to_string();
+        assert!(words.contains("usb-Printer_1\" (USB 0403:6001"), "{words}");
+        assert!(words.contains("ttyACM1\" (waits for new firmware)"), "{words}");
+    }
+
+    #[test]
+    fn a_device_with_two_ports_is_one_candidate_and_its_first_port_is_taken() {
+        let machine = Machine::new();
+        machine.plug("ttyACM0", ("239a", "8029"), None);
+        machine.second_port("ttyACM1", "ttyACM0");
+        assert!(machine.only().unwrap().ends_with("dev/ttyACM0"));
+    }
+
+    #[test]
+    fn a_serial_number_that_many_boards_share_names_no_port() {
+        let machine = Machine::new();
+        machine.plug("ttyUSB0", ("10c4", "ea60"), Some("usb-CP2102_0001-if00"));
+        assert!(machine.only().unwrap().ends_with("serial/by-id/usb-CP2102_0001-if00"));
+        machine.by_path("ttyUSB0", "pci-0000:00:14.0-usb-0:1");
+        assert!(machine.only().unwrap().ends_with("serial/by-path/pci-0000:00:14.0-usb-0:1"));
+        let unique = Machine::new();
+        unique.plug("ttyACM0", ("239a", "8029"), Some("usb-RAK_E9A1-if00"));
+        unique.by_path("ttyACM0", "pci-0000:00:14.0-usb-0:2");
+        assert!(unique.only().unwrap().ends_with("serial/by-id/usb-RAK_E9A1-if00"));
     }
 }

@@ -19,6 +19,8 @@ pub const COMPLETE: Duration = Duration::from_secs(60);
 const SPECIAL: [u32; 2] = [69_420, 69_421];
 /// Nodes that are kept; the largest radios know 250.
 const MAX_NODES: usize = 500;
+/// Channels of a radio.
+const MAX_CHANNELS: usize = 8;
 
 /// One handshake.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ pub struct Handshake {
     public_key: Option<PublicKey>,
     firmware: String,
     role: i32,
-    lora: Option<LoraSettings>,
+    lora: LoraSettings,
     channels: Vec<Channel>,
     nodes: Vec<NodeInfo>,
 }
@@ -44,11 +46,6 @@ pub enum Progress {
     Complete(Box<RadioInfo>),
 }
 
-/// The radio sent the end without the beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the radio's answer to the handshake was incomplete")]
-pub struct Incomplete;
-
 impl Handshake {
     /// Begins one; the caller sends `want_config_id` with [`Handshake::nonce`].
     pub fn begin(nonce: u32, now: Instant) -> Handshake {
@@ -60,7 +57,7 @@ impl Handshake {
             public_key: None,
             firmware: String::new(),
             role: 0,
-            lora: None,
+            lora: LoraSettings::default(),
             channels: Vec::new(),
             nodes: Vec::new(),
         }
@@ -75,6 +72,11 @@ impl Handshake {
                 return nonce;
             }
         }
+    }
+
+    /// Has the radio named itself since it was asked?
+    pub fn is_answered(&self) -> bool {
+        self.my_node.is_some()
     }
 
     /// Which answer is ours.
@@ -103,7 +105,7 @@ impl Handshake {
     }
 
     /// Takes one frame.
-    pub fn take(&mut self, frame: FromRadio) -> Result<Progress, Incomplete> {
+    pub fn take(&mut self, frame: FromRadio) -> Progress {
         match frame {
             FromRadio::MyInfo(node) => {
                 // The radio starts over: what came before belongs to an earlier question.
@@ -112,28 +114,35 @@ impl Handshake {
             }
             FromRadio::NodeInfo(node) if self.nodes.len() < MAX_NODES => self.nodes.push(node),
             FromRadio::Metadata { firmware } => self.firmware = firmware,
-            FromRadio::Channel(channel) if self.channels.len() < 8 => self.channels.push(channel),
+            FromRadio::Channel(channel)
+                if self.channels.len() < MAX_CHANNELS && channel.index < 8 =>
+            {
+                self.channels.push(channel);
+            }
             FromRadio::Role(role) => self.role = role,
-            FromRadio::Lora(lora) => self.lora = Some(lora),
+            FromRadio::Lora(lora) => self.lora = lora,
             FromRadio::OwnKey(key) => self.public_key = key,
             FromRadio::ConfigComplete(nonce) if nonce == self.nonce => {
-                return Ok(Progress::Complete(Box::new(self.finish()?)));
+                // Without `my_info` it is the end of nothing: the radio will be asked again.
+                if let Some(my_node) = self.my_node {
+                    return Progress::Complete(Box::new(self.finish(my_node)));
+                }
             }
             _ => {}
         }
-        Ok(Progress::Going)
+        Progress::Going
     }
 
-    fn finish(&mut self) -> Result<RadioInfo, Incomplete> {
-        let my_node = self.my_node.ok_or(Incomplete)?;
-        let lora = self.lora.ok_or(Incomplete)?;
+    /// What was not told is left at its default: of the LoRa settings that is "region unset", so that
+    /// nothing may be sent (a locked radio gives blank settings).
+    fn finish(&mut self, my_node: NodeNum) -> RadioInfo {
         let mut nodes = std::mem::take(&mut self.nodes);
         let owner = nodes
             .iter()
             .position(|node| node.num == my_node.0)
             .map(|index| nodes.remove(index))
             .unwrap_or_else(|| NodeInfo { num: my_node.0, ..NodeInfo::default() });
-        Ok(RadioInfo {
+        RadioInfo {
             session: 0,
             my_node,
             // The security settings are the radio's own word; its node entry is a copy.
@@ -141,10 +150,10 @@ impl Handshake {
             owner,
             firmware: std::mem::take(&mut self.firmware),
             role: self.role,
-            lora,
+            lora: self.lora,
             channels: std::mem::take(&mut self.channels),
             nodes,
-        })
+        }
     }
 }
 
@@ -174,10 +183,10 @@ mod tests {
     async fn an_older_nonce_is_ignored_and_ours_completes() {
         let mut handshake = Handshake::begin(5, Instant::now());
         for frame in told() {
-            assert_eq!(handshake.take(frame).unwrap(), Progress::Going);
+            assert_eq!(handshake.take(frame), Progress::Going);
         }
-        assert_eq!(handshake.take(FromRadio::ConfigComplete(4)).unwrap(), Progress::Going);
-        let Progress::Complete(info) = handshake.take(FromRadio::ConfigComplete(5)).unwrap() else {
+        assert_eq!(handshake.take(FromRadio::ConfigComplete(4)), Progress::Going);
+        let Progress::Complete(info) = handshake.take(FromRadio::ConfigComplete(5)) else {
             panic!("not complete")
         };
         assert_eq!((info.my_node, info.nodes.len(), info.channels.len()), (NodeNum(7), 1, 1));
@@ -186,9 +195,53 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_end_without_a_beginning_is_refused() {
+    async fn an_end_without_a_beginning_is_no_end() {
         let mut handshake = Handshake::begin(5, Instant::now());
-        assert_eq!(handshake.take(FromRadio::ConfigComplete(5)), Err(Incomplete));
+        assert_eq!(handshake.take(FromRadio::ConfigComplete(5)), Progress::Going);
+        assert!(!handshake.is_answered());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_radio_that_hides_its_settings_may_send_nothing() {
+        let mut handshake = Handshake::begin(5, Instant::now());
+        handshake.take(FromRadio::MyInfo(NodeNum(7)));
+        handshake.take(FromRadio::Channel(Channel {
+            index: 8,
+            name: String::new(),
+            primary: true,
+        }));
+        let Progress::Complete(info) = handshake.take(FromRadio::ConfigComplete(5)) else {
+            panic!("not complete")
+        };
+        assert_eq!((info.lora.region, info.owner.num), (0, 7));
+        assert!(!info.lora.tx_enabled && info.channels.is_empty() && info.public_key.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_number_in_the_middle_is_another_radio() {
+        let mut handshake = Handshake::begin(5, Instant::now());
+        for frame in told() {
+            handshake.take(frame);
+        }
+        handshake.take(FromRadio::MyInfo(NodeNum(9)));
+        let Progress::Complete(info) = handshake.take(FromRadio::ConfigComplete(5)) else {
+            panic!("not complete")
+        };
+        assert_eq!((info.my_node, info.owner.num, info.public_key), (NodeNum(9), 9, None));
+        assert!(info.nodes.is_empty() && info.channels.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_are_kept_up_to_a_limit() {
+        let mut handshake = Handshake::begin(5, Instant::now());
+        handshake.take(FromRadio::MyInfo(NodeNum(7)));
+        for num in 0..600 {
+            handshake.take(FromRadio::NodeInfo(NodeInfo { num: 1000 + num, ..Default::default() }));
+        }
+        let Progress::Complete(info) = handshake.take(FromRadio::ConfigComplete(5)) else {
+            panic!("not complete")
+        };
+        assert_eq!((info.nodes.len(), info.nodes[499].num), (MAX_NODES, 1499));
     }
 
     #[tokio::test(start_paused = true)]
@@ -199,7 +252,7 @@ mod tests {
         assert!(handshake.ask_again(start + ASK_AGAIN));
         assert!(!handshake.ask_again(start + ASK_AGAIN));
         assert!(handshake.ask_again(start + 2 * ASK_AGAIN));
-        handshake.take(FromRadio::MyInfo(NodeNum(7))).unwrap();
+        handshake.take(FromRadio::MyInfo(NodeNum(7)));
         assert!(!handshake.ask_again(start + 3 * ASK_AGAIN));
         assert!(!handshake.expired(start + COMPLETE - Duration::from_millis(1)));
         assert!(handshake.expired(start + COMPLETE));
@@ -209,9 +262,9 @@ mod tests {
     async fn a_radio_that_starts_over_is_believed_from_its_last_beginning() {
         let mut handshake = Handshake::begin(5, Instant::now());
         for frame in told().into_iter().chain(told()) {
-            handshake.take(frame).unwrap();
+            handshake.take(frame);
         }
-        let Progress::Complete(info) = handshake.take(FromRadio::ConfigComplete(5)).unwrap() else {
+        let Progress::Complete(info) = handshake.take(FromRadio::ConfigComplete(5)) else {
             panic!("not complete")
         };
         assert_eq!((info.nodes.len(), info.channels.len()), (1, 1));

@@ -7,6 +7,8 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,14 +21,18 @@ use tracing::{info, warn};
 
 use self::session::{End, Session};
 use super::transport::Connector;
-use super::{LinkEvent, Outbound};
-use crate::clock::Clock;
+use super::{Inbound, LinkEvent, Outbound, RadioInfo};
 use crate::node::{NodeNum, PublicKey};
 
 /// Events that may wait. When it is full the link stops reading, and the radio drops.
 const EVENTS: usize = 256;
 /// Packets that may wait to be written. When it is full, `send` says so and the caller keeps the packet.
 const COMMANDS: usize = 64;
+/// Packets that came while a handshake was going on, and wait for its end. No radio keeps more for its
+/// client; should one, the oldest goes, as it does in the radio.
+const HELD: usize = 64;
+/// There while systemd knows that the clock is right.
+const CLOCK_IS_RIGHT: &str = "/run/systemd/timesync/synchronized";
 /// The first try to come back comes after this.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// No try waits longer than this.
@@ -102,23 +108,38 @@ impl LinkHandle {
 
 /// Starts the task. It ends when `cancel` is cancelled, after finishing the frame that it is writing and
 /// saying goodbye to the radio.
-pub fn spawn(
+pub fn spawn(connector: Connector, cancel: CancellationToken, tracker: &TaskTracker) -> Link {
+    spawn_with(connector, cancel, tracker, right_time)
+}
+
+/// Seconds since 1970, by a clock that is known to be right; else nothing.
+type RightTime = fn() -> Option<u32>;
+
+/// From the system, not from [`crate::clock::Clock`]: that one doesn't see the clock being put right later.
+fn right_time() -> Option<u32> {
+    let seconds = crate::clock::unix_ms() / 1000;
+    Path::new(CLOCK_IS_RIGHT).exists().then(|| u32::try_from(seconds).ok()).flatten()
+}
+
+fn spawn_with(
     connector: Connector,
-    clock: Clock,
     cancel: CancellationToken,
     tracker: &TaskTracker,
+    right_time: RightTime,
 ) -> Link {
     let (commands, commands_out) = mpsc::channel(COMMANDS);
     let (events_in, events) = mpsc::channel(EVENTS);
     let session = Arc::new(AtomicU64::new(0));
     let keeper = Keeper {
         connector,
-        clock,
         cancel,
         events: events_in,
         commands: commands_out,
         current: session.clone(),
         sessions: 0,
+        radio: None,
+        held: VecDeque::new(),
+        right_time,
     };
     tracker.spawn(keeper.run());
     Link { handle: LinkHandle { commands, session }, events }
@@ -127,12 +148,15 @@ pub fn spawn(
 /// The task.
 struct Keeper {
     connector: Connector,
-    clock: Clock,
     cancel: CancellationToken,
     events: mpsc::Sender<LinkEvent>,
     commands: mpsc::Receiver<Command>,
     current: Arc<AtomicU64>,
     sessions: u64,
+    /// The last radio's number and key.
+    radio: Option<(NodeNum, Option<PublicKey>)>,
+    held: VecDeque<Inbound>,
+    right_time: RightTime,
 }
 
 /// Why the task ends for good: it was told to, or nobody listens any more.
@@ -197,9 +221,16 @@ impl Keeper {
     }
 
     /// A new session begins with a handshake that is complete.
-    async fn up(&mut self, mut info: super::RadioInfo) -> Result<u64, Over> {
+    ///
+    /// This is the place to refuse a radio that is not the one used last.
+    async fn up(&mut self, mut info: RadioInfo) -> Result<u64, Over> {
         self.sessions += 1;
         info.session = self.sessions;
+        let radio = Some((info.my_node, info.public_key));
+        if self.radio.is_some() && self.radio != radio {
+            self.held.clear(); // addressed to another radio
+        }
+        self.radio = radio;
         // What was handed over for an earlier session must never be written in this one.
         while self.commands.try_recv().is_ok() {}
         self.current.store(self.sessions, Ordering::Release);
@@ -215,6 +246,17 @@ impl Keeper {
     }
 }
 
+impl Keeper {
+    /// Keeps a packet for the session that is being made.
+    fn hold(&mut self, packet: Inbound) {
+        if self.held.len() == HELD {
+            warn!("more packets than can be held until the handshake is done; the oldest is lost");
+            self.held.pop_front();
+        }
+        self.held.push_back(packet);
+    }
+}
+
 /// How long to wait before the next try.
 #[derive(Debug, Default)]
 struct Backoff {
@@ -227,7 +269,8 @@ struct Backoff {
 impl Backoff {
     /// The handshake was complete.
     fn succeeded(&mut self) {
-        self.success = Some(Instant::now());
+        // A handshake repeated on the same stream doesn't make the stream younger.
+        self.success.get_or_insert_with(Instant::now);
         self.failures = 0;
         self.said.clear();
     }

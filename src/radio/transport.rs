@@ -8,11 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_serial::{SerialPort as _, SerialPortBuilderExt as _};
+use tokio_serial::{SerialPort as _, SerialPortBuilderExt as _, SerialStream};
 
 use super::discovery;
 
@@ -123,11 +124,11 @@ impl Connector {
     /// Opens it.
     pub fn open(&self) -> Opening {
         match self.kind.clone() {
-            Kind::Auto => Box::pin(async {
+            Kind::Auto => Box::pin(aside(|| {
                 let path = discovery::only_radio(Path::new("/sys"), Path::new("/dev"))?;
                 serial(&path)
-            }),
-            Kind::Serial(path) => Box::pin(async move { serial(&path) }),
+            })),
+            Kind::Serial(path) => Box::pin(aside(move || serial(&path))),
             Kind::Tcp(host) => Box::pin(async move { tcp(host).await }),
             Kind::Function(open) => {
                 Box::pin(async move { Ok(Box::new(open()) as Box<dyn Stream>) })
@@ -147,6 +148,49 @@ async fn tcp(host: String) -> Result<Box<dyn Stream>, OpenError> {
     Ok(Box::new(stream))
 }
 
+/// Opens on a thread of its own: a device may take seconds to answer, and the runtime has one thread.
+async fn aside(
+    open: impl FnOnce() -> Result<Box<dyn Stream>, OpenError> + Send + 'static,
+) -> Result<Box<dyn Stream>, OpenError> {
+    let failed = |error| OpenError::Failed {
+        name: "the serial port".to_owned(),
+        source: io::Error::other(error),
+    };
+    tokio::task::spawn_blocking(open).await.map_err(failed)?
+}
+
+/// A serial port whose flush and shutdown do nothing. Those of [`SerialStream`] wait in the kernel until the
+/// line has taken every byte, and with them the whole daemon would stand still for a radio that hangs.
+struct Line(SerialStream);
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// Opens with DTR and RTS both asserted and never touched again: an nRF52 without DTR is silent, and any
 /// unequal pair holds an ESP32 in reset or sends it into its bootloader.
 fn serial(path: &Path) -> Result<Box<dyn Stream>, OpenError> {
@@ -163,7 +207,7 @@ fn serial(path: &Path) -> Result<Box<dyn Stream>, OpenError> {
     let _ = port.set_exclusive(true);
     let _ = port.write_data_terminal_ready(true);
     let _ = port.write_request_to_send(true);
-    Ok(Box::new(port))
+    Ok(Box::new(Line(port)))
 }
 
 /// Clears HUPCL, so that our closing the port does not drop the lines (which resets some boards). Best
@@ -189,10 +233,8 @@ fn refused(path: &Path, error: &tokio_serial::Error) -> OpenError {
         tokio_serial::ErrorKind::Io(io::ErrorKind::NotFound) => OpenError::Missing { path },
         tokio_serial::ErrorKind::Io(io::ErrorKind::ResourceBusy) => OpenError::Busy { path },
         tokio_serial::ErrorKind::NoDevice if !path.exists() => OpenError::Missing { path },
-        // serialport reports a port that is locked as "no device", with the system's words.
-        tokio_serial::ErrorKind::NoDevice if text.to_lowercase().contains("busy") => {
-            OpenError::Busy { path }
-        }
+        // That is how a port is reported that another program has locked, in two ways of locking.
+        tokio_serial::ErrorKind::NoDevice => OpenError::Busy { path },
         _ if rustix::fs::access(
             &path,
             rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK,
@@ -220,6 +262,29 @@ mod tests {
         drop(listener);
         let error = Connector::tcp(address.clone()).open().await.err().unwrap().to_string();
         assert!(error.contains(&address), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_port_is_opened_by_one_program_at_a_time_and_keeps_its_lines_at_close() {
+        use rustix::termios::{ControlModes, OptionalActions, tcgetattr, tcsetattr};
+        let master =
+            rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
+                .unwrap();
+        rustix::pty::grantpt(&master).unwrap();
+        rustix::pty::unlockpt(&master).unwrap();
+        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let mut settings = tcgetattr(&master).unwrap();
+        settings.control_modes.insert(ControlModes::HUPCL);
+        tcsetattr(&master, OptionalActions::Now, &settings).unwrap();
+        assert!(tcgetattr(&master).unwrap().control_modes.contains(ControlModes::HUPCL));
+        let connector = Connector::serial(PathBuf::from(&name));
+        let first = connector.open().await.unwrap();
+        let settings = tcgetattr(&master).unwrap();
+        assert!(!settings.control_modes.contains(ControlModes::HUPCL));
+        let second = connector.open().await.err().unwrap().to_string();
+        assert!(second.contains(&name) && second.contains("in use"), "{second}");
+        drop(first);
+        assert!(connector.open().await.is_ok(), "free again after the first is closed");
     }
 
     #[tokio::test]

@@ -89,7 +89,24 @@ export async function chatFrame(page) {
   const frame = await element.contentFrame();
   if (frame === null) throw new Error('the frame holds nothing');
   await frame.waitForSelector('#log[aria-live="polite"]');
+  if (await element.isVisible()) await takesClicks(frame);
   return frame;
+}
+
+/**
+ * Waits until the frame takes clicks: against clickjacking, Chromium throws away those into a frame of another origin
+ * that has just appeared.
+ * @param {Frame} frame
+ */
+async function takesClicks(frame) {
+  await frame.evaluate(() => {
+    addEventListener('pointerdown', () => (document.documentElement.dataset.clicked = 'yes'), { once: true });
+  });
+  const end = Date.now() + 10_000;
+  while ((await frame.locator('html').getAttribute('data-clicked')) !== 'yes') {
+    if (Date.now() > end) throw new Error('the frame takes no clicks');
+    await frame.locator('h1').click();
+  }
 }
 
 /**

@@ -3,8 +3,6 @@
 //! Owns the timers of the stream and the order of what is written. A frame is written whole or the stream
 //! is given up.
 
-use std::collections::VecDeque;
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
@@ -13,10 +11,10 @@ use tracing::{debug, trace};
 
 use super::{Backoff, Command, Keeper};
 use crate::node::{NodeNum, PacketId};
+use crate::radio::LinkEvent;
 use crate::radio::handshake::{Handshake, Progress};
 use crate::radio::transport::Stream;
 use crate::radio::wire::{self, FromRadio};
-use crate::radio::{Inbound, LinkEvent};
 use tombolo_hw::frame::{self, Decoder, Item};
 
 /// Completes a frame that an earlier client left half-written: more than any frame can owe.
@@ -30,9 +28,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(180);
 const STALL: Duration = Duration::from_secs(2);
 /// A radio that takes no bytes for this long is gone.
 const WRITE: Duration = Duration::from_secs(5);
-/// Packets that may arrive while a handshake is repeated; the oldest goes when there are more.
-const HELD: usize = 32;
-/// What the boot loaders of ESP32 print: the radio has restarted under an open port.
+/// What a boot loader of ESP32 begins a line with: the radio has restarted under an open port. Only at the
+/// beginning: firmware quotes peers' texts inside its lines.
 const BOOT_MARKS: [&str; 2] = ["rst:0x", "ESP-ROM:"];
 
 /// How a stream ended.
@@ -65,7 +62,7 @@ pub(super) struct Session<'a> {
     heartbeat: Instant,
     life: Instant,
     byte: Instant,
-    held: VecDeque<Inbound>,
+    clock_is_set: bool,
 }
 
 impl<'a> Session<'a> {
@@ -82,7 +79,7 @@ impl<'a> Session<'a> {
             heartbeat: now + HEARTBEAT,
             life: now + SIGN_OF_LIFE,
             byte: now,
-            held: VecDeque::new(),
+            clock_is_set: false,
         }
     }
 
@@ -111,6 +108,12 @@ impl<'a> Session<'a> {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(End::Over),
+                command = self.keeper.commands.recv() => match command {
+                    Some(command) => self.command(command).await?,
+                    None => return Err(End::Over),
+                },
+                () = tokio::time::sleep_until(wake) => self.timers(backoff).await?,
+                // Last, so that a flood of bytes can hold up neither our packets nor the timers.
                 read = self.reader.read(&mut buffer) => {
                     let count = read.map_err(|e| End::Lost(format!("the link was lost: {e}")))?;
                     if count == 0 {
@@ -119,11 +122,6 @@ impl<'a> Session<'a> {
                     self.byte = Instant::now();
                     self.bytes(buffer.get(..count).unwrap_or_default(), backoff).await?;
                 }
-                command = self.keeper.commands.recv() => match command {
-                    Some(command) => self.command(command).await?,
-                    None => return Err(End::Over),
-                },
-                () = tokio::time::sleep_until(wake) => self.timers(backoff).await?,
             }
         }
     }
@@ -149,6 +147,7 @@ impl<'a> Session<'a> {
         if now >= self.heartbeat {
             self.heartbeat = now + HEARTBEAT;
             self.write(&wire::heartbeat()).await?;
+            self.set_clock().await?;
         }
         match &mut self.state {
             State::Greeting(handshake) => {
@@ -230,10 +229,15 @@ impl<'a> Session<'a> {
     /// A line of text between frames. It may quote peers' messages.
     async fn line(&mut self, line: &str) -> Result<(), End> {
         trace!(line, "the radio prints");
-        if BOOT_MARKS.iter().any(|mark| line.contains(mark)) {
-            self.greet_again("the radio has restarted").await?;
+        // On the network there is no boot loader to be heard.
+        let booted = !self.keeper.connector.is_tcp()
+            && BOOT_MARKS.iter().any(|mark| line.trim_start().starts_with(mark));
+        match &self.state {
+            // It is being asked already, and will be every five seconds until it is up.
+            State::Greeting(handshake) if !handshake.is_answered() => Ok(()),
+            _ if booted => self.greet_again("the radio has restarted").await,
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     async fn frame(&mut self, frame: FromRadio, backoff: &mut Backoff) -> Result<(), End> {
@@ -241,28 +245,21 @@ impl<'a> Session<'a> {
             State::Greeting(handshake) => {
                 if let FromRadio::Packet(packet) = frame {
                     // It belongs to the session before, and is nonetheless somebody's message.
-                    if self.held.len() == HELD {
-                        self.held.pop_front();
-                    }
-                    self.held.push_back(packet);
+                    self.keeper.hold(packet);
                     return Ok(());
                 }
-                match handshake.take(frame) {
-                    Ok(Progress::Going) => Ok(()),
-                    Ok(Progress::Complete(info)) => {
-                        self.my_node = info.my_node;
-                        self.life = Instant::now() + SIGN_OF_LIFE;
-                        backoff.succeeded();
-                        let session = self.keeper.up(*info).await?;
-                        self.state = State::Up { session };
-                        self.set_clock().await?;
-                        while let Some(packet) = self.held.pop_front() {
-                            self.keeper.tell(LinkEvent::Packet(packet)).await?;
-                        }
-                        Ok(())
-                    }
-                    Err(incomplete) => self.greet_again(&incomplete.to_string()).await,
+                let Progress::Complete(info) = handshake.take(frame) else { return Ok(()) };
+                self.my_node = info.my_node;
+                self.life = Instant::now() + SIGN_OF_LIFE;
+                self.clock_is_set = false;
+                backoff.succeeded();
+                let session = self.keeper.up(*info).await?;
+                self.state = State::Up { session };
+                self.set_clock().await?;
+                while let Some(packet) = self.keeper.held.pop_front() {
+                    self.live_frame(FromRadio::Packet(packet)).await?;
                 }
+                Ok(())
             }
             State::Up { .. } => self.live_frame(frame).await,
         }
@@ -312,13 +309,14 @@ impl<'a> Session<'a> {
         self.write(&frame).await
     }
 
-    /// A radio without satellites has no clock. Only a clock that is known to be right is passed on.
+    /// A radio without satellites has no clock. Only a clock that is known to be right is passed on, once a
+    /// session, as soon as it is.
     async fn set_clock(&mut self) -> Result<(), End> {
-        let right = ["/run/systemd/timesync/synchronized"];
-        if !right.iter().any(|mark| Path::new(mark).exists()) {
+        if self.clock_is_set || !matches!(self.state, State::Up { .. }) {
             return Ok(());
         }
-        let seconds = u32::try_from(self.keeper.clock.now().unix_ms / 1000).unwrap_or(0);
+        let Some(seconds) = (self.keeper.right_time)() else { return Ok(()) };
+        self.clock_is_set = true;
         let frame = wire::set_time(self.my_node, admin_id(), seconds);
         self.write(&frame).await
     }

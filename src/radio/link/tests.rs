@@ -1,5 +1,7 @@
 //! The link against the simulated radio, in memory under a paused clock, and against a scripted one.
 
+mod edges;
+
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -22,8 +24,12 @@ struct Rig {
 
 impl Rig {
     fn on(connector: Connector) -> Rig {
+        Rig::with_time(connector, || None)
+    }
+
+    fn with_time(connector: Connector, right_time: RightTime) -> Rig {
         let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
-        let link = spawn(connector, Clock::start(), cancel.clone(), &tracker);
+        let link = spawn_with(connector, cancel.clone(), &tracker, right_time);
         Rig { link, cancel, tracker }
     }
 
@@ -223,9 +229,14 @@ struct Scripted {
 
 impl Scripted {
     fn pair() -> (Connector, tokio::sync::mpsc::Receiver<Scripted>) {
+        Scripted::pair_with_room(4096)
+    }
+
+    /// The client can be so many bytes ahead of the radio.
+    fn pair_with_room(room: usize) -> (Connector, tokio::sync::mpsc::Receiver<Scripted>) {
         let (sender, receiver) = tokio::sync::mpsc::channel(16);
         let connector = Connector::from_fn("scripted", move || {
-            let (ours, theirs) = tokio::io::duplex(4096);
+            let (ours, theirs) = tokio::io::duplex(room);
             sender.try_send(Scripted { stream: theirs }).unwrap();
             ours
         });

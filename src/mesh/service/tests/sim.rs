@@ -68,7 +68,7 @@ impl Town {
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let tracker = TaskTracker::new();
         let connector = Connector::from_fn("sim", move || radio.connect());
-        let link = link::spawn(connector, clock, cancel.clone(), &tracker);
+        let link = link::spawn(connector, cancel.clone(), &tracker);
         let config = SimConfig::default();
         let ana = config.peers.iter().find(|peer| peer.name == "Ana").unwrap();
         let contact =
