@@ -103,12 +103,10 @@ impl Answerer for Script {
 
     fn model_place<'a>(&'a self, _caller: &'a CallerScope) -> Place<'a> {
         let place = *self.place.lock().unwrap();
-        Box::pin(async move {
-            match place {
-                Some(place) => place,
-                None => std::future::pending().await,
-            }
-        })
+        match place {
+            Some(place) => Box::pin(std::future::ready(place)),
+            None => Box::pin(std::future::pending()),
+        }
     }
 }
 
