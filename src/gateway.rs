@@ -79,10 +79,9 @@ impl Gateway {
                 let sim = sim.clone();
                 Connector::from_fn("the simulated radio", move || sim.connect())
             }
-            (PortSpec::Auto, _) => Connector::auto(),
-            (PortSpec::Serial(path), _) => Connector::serial(path.clone()),
-            (PortSpec::Tcp(host), _) => Connector::tcp(host.clone()),
-            (PortSpec::Sim, None) => bail!("the simulated radio was not started"),
+            (port, None) => {
+                Connector::to(port).context("the simulated radio was not started")?
+            }
         };
         let link = link::spawn(connector, cancel.clone(), &tracker);
 
@@ -203,6 +202,12 @@ impl Answerer for Assistant {
     fn chat(&self, context: ChatContext, text: String) -> Answer<'_> {
         Box::pin(async move { Assistant::chat(self, context, &text).await })
     }
+}
+
+/// Does a daemon hold that data folder? A folder that can't be looked at counts as free.
+pub fn is_running(data_dir: &Path) -> bool {
+    let Ok(file) = File::open(data_dir.join("lock")) else { return false };
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
 fn lock(data_dir: &Path) -> Result<File> {

@@ -3,8 +3,10 @@
 //! Owns what can be typed. Does no work itself.
 
 pub mod chat;
+pub mod check;
 pub mod demo;
 pub mod operator;
+pub mod radio;
 pub mod run;
 pub mod sim;
 pub mod udev;
@@ -33,6 +35,10 @@ pub enum Command {
     Chat(chat::Args),
     /// The operator's login.
     Operator(operator::Args),
+    /// The radios: which there are, what one says of itself, writing its settings.
+    Radio(radio::Args),
+    /// Test configuration, data folder, secrets, radio and model servers: a line each.
+    Check(check::Args),
     /// Print the udev rules made from the board table.
     Udev(udev::Args),
 }
