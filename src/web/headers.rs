@@ -23,9 +23,11 @@ pub enum Kind {
 }
 
 const NODE_CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' data:; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    img-src 'self' data:; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
 const CHAT_CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; \
+    require-trusted-types-for 'script'; trusted-types answer";
 const DATA_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 const PERMISSIONS: &str = "camera=(), microphone=(), geolocation=(), usb=(), serial=(), \
     payment=(), display-capture=()";
@@ -74,7 +76,8 @@ fn frame_csp(host: &str) -> HeaderValue {
     let policy = format!(
         "default-src 'none'; script-src 'self' http://{host} https://{host}; \
          style-src 'self' http://{host} https://{host}; connect-src 'none'; frame-ancestors 'self'; \
-         base-uri 'none'; form-action 'none'; sandbox allow-scripts"
+         base-uri 'none'; form-action 'none'; sandbox allow-scripts; \
+         require-trusted-types-for 'script'; trusted-types answer"
     );
     HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static(DATA_CSP))
 }

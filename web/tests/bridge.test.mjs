@@ -336,7 +336,8 @@ describe('the bridge', { skip: missing }, () => {
     });
     const twin = page.frames().at(-1);
     assert.ok(twin && twin !== chat);
-    await twin.waitForFunction(() => window.archyBridge !== undefined);
+    // It stands below the page, where Chromium draws no frames: the question is asked by the clock.
+    await twin.waitForFunction(() => window.archyBridge !== undefined, null, { polling: 50 });
     await twin.evaluate(() => {
       /** @type {any} */ (window).got = [];
       addEventListener('message', (event) => /** @type {any} */ (window).got.push(event.data));
