@@ -83,7 +83,8 @@ impl Gateway {
                 Connector::to(port).context("the simulated radio was not started")?
             }
         };
-        let link = link::spawn(connector, cancel.clone(), &tracker);
+        let settings = config.radio.settings.clone();
+        let link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
 
         let mesh = mesh::spawn(MeshParts {
             mesh: config.mesh.clone(),

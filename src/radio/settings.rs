@@ -8,6 +8,7 @@ pub mod apply;
 pub mod compare;
 pub mod session;
 pub mod udev;
+pub mod watch;
 
 #[cfg(test)]
 mod tests;
