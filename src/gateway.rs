@@ -79,9 +79,7 @@ impl Gateway {
                 let sim = sim.clone();
                 Connector::from_fn("the simulated radio", move || sim.connect())
             }
-            (port, None) => {
-                Connector::to(port).context("the simulated radio was not started")?
-            }
+            (port, None) => Connector::to(port).context("the simulated radio was not started")?,
         };
         let settings = config.radio.settings.clone();
         let link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);

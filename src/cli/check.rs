@@ -94,9 +94,9 @@ fn data_folder(folder: &Path) -> Found {
     match store::is_private(folder) {
         Err(error) => Found::Bad(format!("{:#}", anyhow::Error::from(error))),
         Ok(false) => Found::Bad(format!("others can read {shown}; run: chmod 700 {shown}")),
-        Ok(true) if !is_writable(folder) => {
-            Found::Bad(format!("this user can't write to {shown}: run the check as the daemon's user"))
-        }
+        Ok(true) if !is_writable(folder) => Found::Bad(format!(
+            "this user can't write to {shown}: run the check as the daemon's user"
+        )),
         Ok(true) if gateway::is_running(folder) => {
             Found::Good(format!("{shown}, held by a running daemon"))
         }
@@ -113,12 +113,16 @@ fn secrets(config: &Config) -> [Line; 2] {
     // Opening makes the folder: not the business of a check.
     if !config.data_dir.join("secrets").exists() {
         return [
-            ("secrets", Found::Note("none stored; a password can be set at the first start".to_owned())),
+            (
+                "secrets",
+                Found::Note("none stored; a password can be set at the first start".to_owned()),
+            ),
             ("claude", Found::Good("no key: this leg is off".to_owned())),
         ];
     }
-    let opened = Secrets::open(&config.data_dir)
-        .and_then(|s| Ok((s.read(SecretName::OperatorPassword)?, s.read(SecretName::ClaudeApiKey)?)));
+    let opened = Secrets::open(&config.data_dir).and_then(|s| {
+        Ok((s.read(SecretName::OperatorPassword)?, s.read(SecretName::ClaudeApiKey)?))
+    });
     match opened {
         Err(error) => {
             let words = format!("{:#}", anyhow::Error::from(error));
@@ -138,7 +142,9 @@ fn secrets(config: &Config) -> [Line; 2] {
                 (false, _) => "no key: this leg is off",
                 (true, CloudPolicy::None) => "a key, and assistant.cloud lets nobody use it",
                 (true, CloudPolicy::Operator) => "a key, for the operator's questions only",
-                (true, CloudPolicy::All) => "a key; questions that no local model answers leave this machine",
+                (true, CloudPolicy::All) => {
+                    "a key; questions that no local model answers leave this machine"
+                }
             };
             [("secrets", secrets), ("claude", Found::Good(claude.to_owned()))]
         }

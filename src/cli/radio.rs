@@ -248,12 +248,74 @@ fn advice(info: &RadioInfo, details: &Details) -> Vec<&'static str> {
             details.bluetooth == Some(true),
             "Bluetooth is on: a phone that is connected takes packets away from the daemon",
         ),
-        (details.power_saving == Some(true), "power saving is on: the radio leaves USB when it sleeps"),
-        (info.owner.licensed, "licensed mode: nothing is encrypted, so nobody can be told from anybody"),
+        (
+            details.power_saving == Some(true),
+            "power saving is on: the radio leaves USB when it sleeps",
+        ),
+        (
+            info.owner.licensed,
+            "licensed mode: nothing is encrypted, so nobody can be told from anybody",
+        ),
         (info.lora.override_duty_cycle, "the duty cycle is overridden: the daemon will not send"),
         (details.managed, "managed: the radio ignores settings of its own client"),
     ]
     .into_iter()
     .filter_map(|(hurts, words)| hurts.then_some(words))
     .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test lays out files of its own
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_list_has_the_candidates_and_says_which_name_is_a_sockets() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        fs::create_dir_all(root.join("sys/class/tty")).unwrap();
+        assert!(list(root).contains("No radio found"));
+        for (port, vid, pid) in [
+            ("ttyACM0", "239a", "8029"),
+            ("ttyUSB0", "10c4", "ea60"),
+            ("ttyACM1", "239a", "0029"), // a bootloader
+        ] {
+            let usb = root.join(format!("sys/devices/usb1/{port}"));
+            fs::create_dir_all(usb.join("1-1:1.0")).unwrap();
+            fs::write(usb.join("idVendor"), vid).unwrap();
+            fs::write(usb.join("idProduct"), pid).unwrap();
+            fs::write(usb.join("serial"), "0001\n").unwrap();
+            let tty = root.join("sys/class/tty").join(port);
+            fs::create_dir_all(&tty).unwrap();
+            symlink(usb.join("1-1:1.0"), tty.join("device")).unwrap();
+        }
+        let text = list(root);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].contains("ttyACM0") && lines[0].ends_with("serial 0001"), "{text}");
+        assert!(lines[1].contains("ttyUSB0") && lines[1].contains("that of the socket"), "{text}");
+    }
+
+    #[test]
+    fn a_row_names_who_wants_it_and_what_it_would_cost() {
+        use crate::radio::settings::{Field, Source};
+        let row = |differs, restarts| Row {
+            field: Field::HopLimit,
+            actual: "3".to_owned(),
+            wanted: Some(("5".to_owned(), Source::Udev)),
+            differs,
+            restarts,
+        };
+        let text = table(&[row(true, true), row(true, false), row(false, false)]);
+        let words: Vec<Vec<&str>> =
+            text.lines().skip(1).map(|l| l.split_whitespace().collect()).collect();
+        let start = ["hop", "limit", "3", "5", "TOMBOLO_HOP_LIMIT"];
+        assert_eq!(
+            words,
+            [[&start[..], &["yes"]].concat(), [&start[..], &["no"]].concat(), start.to_vec()]
+        );
+    }
 }

@@ -167,8 +167,7 @@ impl Wanted {
             .collect();
         let mut wanted = Wanted::default();
         for field in Field::ALL {
-            let property =
-                properties.iter().rev().find(|(name, _)| name == field.property());
+            let property = properties.iter().rev().find(|(name, _)| name == field.property());
             let found = match property {
                 Some((_, value)) => Some((value.clone(), Source::Udev)),
                 None => in_file(file, field).map(|value| (value, Source::File)),

@@ -31,7 +31,7 @@ impl World {
             }
             return;
         }
-        if self.device.managed() {
+        if is_managed(&self.device.configs) {
             return; // without a word
         }
         let message = AdminMessage::decode(data.payload.as_slice());
@@ -228,12 +228,13 @@ impl World {
     }
 }
 
+/// Does the radio ignore settings of its own client?
+fn is_managed(configs: &[config::PayloadVariant]) -> bool {
+    configs.iter().any(|c| matches!(c, config::PayloadVariant::Security(s) if s.is_managed))
+}
+
 /// Which changes the firmware reboots for. 2.8 applies those of the modem at once.
-fn reboots(
-    before: &config::PayloadVariant,
-    after: &config::PayloadVariant,
-    is_2_8: bool,
-) -> bool {
+fn reboots(before: &config::PayloadVariant, after: &config::PayloadVariant, is_2_8: bool) -> bool {
     use config::PayloadVariant as C;
     match (before, after) {
         (C::Lora(_), C::Lora(_)) if is_2_8 => false,

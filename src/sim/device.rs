@@ -126,13 +126,6 @@ impl Device {
         self.nodes.retain(|n| n.saved);
     }
 
-    /// Does the radio ignore settings of its own client?
-    pub fn managed(&self) -> bool {
-        self.configs
-            .iter()
-            .any(|c| matches!(c, config::PayloadVariant::Security(s) if s.is_managed))
-    }
-
     pub fn lora(&self) -> config::LoRaConfig {
         self.configs
             .iter()
@@ -358,6 +351,7 @@ fn configs_of(sim: &SimConfig) -> Vec<config::PayloadVariant> {
             // As invented as the public one: it opens nothing.
             private_key: invented(&format!("simulated private key of {}", sim.name)).to_vec(),
             serial_enabled: true,
+            is_managed: sim.managed,
             ..config::SecurityConfig::default()
         }),
         C::Sessionkey(config::SessionkeyConfig {}),

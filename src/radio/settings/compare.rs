@@ -132,7 +132,8 @@ pub fn impossible(wanted: &Wanted, radio: &RadioInfo) -> Vec<String> {
         && wish.value.code() >= PRESETS_OF_2_8
         && old
     {
-        faults.push(format!("preset: {} needs firmware 2.8, this is {firmware}", wish.value.name()));
+        faults
+            .push(format!("preset: {} needs firmware 2.8, this is {firmware}", wish.value.name()));
     }
     if let Some(wish) = &wanted.name
         && new
@@ -213,7 +214,8 @@ pub fn role_words(code: i32) -> String {
 /// A text of the radio, fit for a terminal.
 pub fn printable(text: &str) -> String {
     let unfit = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().take(60).map(|c| if unfit(c) { '\u{fffd}' } else { c }).collect()
 }

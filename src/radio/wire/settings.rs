@@ -134,9 +134,7 @@ impl Request {
 pub fn request(my_node: NodeNum, id: PacketId, request: &Request) -> Vec<u8> {
     use overlay::written_admin::Variant;
     use overlay::written_config::Variant as Config;
-    let config = |variant| {
-        Variant::SetConfig(overlay::WrittenConfig { variant: Some(variant) })
-    };
+    let config = |variant| Variant::SetConfig(overlay::WrittenConfig { variant: Some(variant) });
     let variant = match request {
         Request::Begin => Variant::BeginEditSettings(true),
         Request::Commit => Variant::CommitEditSettings(true),
@@ -227,7 +225,8 @@ mod tests {
         assert_eq!(radio::config::LoRaConfig::decode(changed.as_slice()).unwrap(), expected);
         assert_eq!(lora_with(&original, &[]), original);
 
-        let device = radio::config::DeviceConfig { role: 2, tzdef: "UTC".into(), ..Default::default() };
+        let device =
+            radio::config::DeviceConfig { role: 2, tzdef: "UTC".into(), ..Default::default() };
         let mut original = device.encode_to_vec();
         original.extend(UNKNOWN);
         let changed = device_with(&original, 0);

@@ -10,7 +10,11 @@ use meshtastic::protobufs::{
 use super::super::apply::{Applied, ApplyError, apply};
 use super::super::session::{Session, SessionError};
 use super::*;
-use crate::sim::{SimConfig, key_for};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::radio::{LinkEvent, link};
+use crate::sim::key_for;
 
 fn quiet() -> impl FnMut(&str) + Send {
     |_: &str| {}
@@ -149,7 +153,8 @@ async fn a_region_is_set_for_the_first_time() {
 async fn impossible_settings_are_refused_before_anything_is_written() {
     let sim = sim(SimConfig::default());
     let (connector, sent) = direct(&sim);
-    let turbo = RadioSettings { preset: Some("SHORT_TURBO".to_owned()), ..RadioSettings::default() };
+    let turbo =
+        RadioSettings { preset: Some("SHORT_TURBO".to_owned()), ..RadioSettings::default() };
     let error = apply(&connector, &wanted(&turbo), &mut quiet()).await.unwrap_err();
     assert!(matches!(error, ApplyError::Impossible(_)), "{error}");
     assert!(error.to_string().contains("500 kHz"), "{error}");
@@ -177,7 +182,8 @@ async fn a_lost_commit_is_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_never_arrives_is_said_and_a_restart_brings_the_old_settings_back() {
     let sim = sim(SimConfig::default());
-    let lose = |payload: &mut Vec<u8>| !matches!(admin(payload), Some(Admin::CommitEditSettings(_)));
+    let lose =
+        |payload: &mut Vec<u8>| !matches!(admin(payload), Some(Admin::CommitEditSettings(_)));
     let (connector, _) = behind(&sim, Arc::new(lose));
     let error = apply(&connector, &wanted(&all()), &mut quiet()).await.unwrap_err();
     assert!(matches!(error, ApplyError::NoRestart), "{error}");
@@ -190,8 +196,10 @@ async fn a_commit_that_never_arrives_is_said_and_a_restart_brings_the_old_settin
 #[tokio::test(start_paused = true)]
 async fn what_fails_before_the_commit_is_undone() {
     let sim = sim(SimConfig::default());
-    let lose = |payload: &mut Vec<u8>| !matches!(admin(payload), Some(Admin::SetConfig(c))
-        if matches!(c.payload_variant, Some(config::PayloadVariant::Lora(_))));
+    let lose = |payload: &mut Vec<u8>| {
+        !matches!(admin(payload), Some(Admin::SetConfig(c))
+        if matches!(c.payload_variant, Some(config::PayloadVariant::Lora(_))))
+    };
     let (connector, sent) = behind(&sim, Arc::new(lose));
     let error = apply(&connector, &wanted(&all()), &mut quiet()).await.unwrap_err();
     assert!(matches!(error, ApplyError::Undone { .. }), "{error}");
@@ -261,4 +269,62 @@ async fn something_that_does_not_answer_is_no_radio() {
     let connector = Connector::from_fn("the closed door", || tokio::io::duplex(64).0);
     let error = Session::open(&connector).await.unwrap_err();
     assert!(matches!(error, SessionError::Lost { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_managed_radio_is_left_alone() {
+    let sim = sim(SimConfig { managed: true, ..SimConfig::default() });
+    let (connector, sent) = direct(&sim);
+    let error = apply(&connector, &wanted(&all()), &mut quiet()).await.unwrap_err();
+    assert!(matches!(error, ApplyError::Managed), "{error}");
+    assert_eq!(admins(&sent), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_daemons_link_writes_at_its_start_where_that_is_wanted_and_only_then() {
+    for apply in [false, true] {
+        let sim = sim(SimConfig::default());
+        let (connector, sent) = direct(&sim);
+        let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
+        let settings = RadioSettings { apply, ..all() };
+        let mut link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+        let info = loop {
+            match link.events.recv().await.unwrap() {
+                LinkEvent::Up(info) => break info,
+                LinkEvent::Down { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(info.lora.region, if apply { 1 } else { 3 });
+        // And not again when the link comes back.
+        let written = admins(&sent).len();
+        sim.drop_link();
+        while !matches!(link.events.recv().await.unwrap(), LinkEvent::Up(_)) {}
+        let later: Vec<Admin> = admins(&sent).split_off(written);
+        assert!(later.iter().all(|a| matches!(a, Admin::SetTimeOnly(_))), "{later:?}");
+        assert_eq!(admins(&sent).contains(&Admin::CommitEditSettings(true)), apply);
+        cancel.cancel();
+        tracker.close();
+        tracker.wait().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_radio_that_is_away_at_the_start_is_written_to_when_it_comes() {
+    let sim = sim(SimConfig::default());
+    sim.reboot(Duration::from_secs(300));
+    let (connector, _) = direct(&sim);
+    let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
+    let settings = RadioSettings { apply: true, ..all() };
+    let mut link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+    let mut downs = 0;
+    let info = loop {
+        match link.events.recv().await.unwrap() {
+            LinkEvent::Up(info) => break info,
+            _ => downs += 1,
+        }
+    };
+    assert!(downs > 0);
+    assert_eq!(info.owner.long_name, "Hilltop");
+    cancel.cancel();
 }

@@ -103,8 +103,7 @@ fn a_name_is_measured_in_bytes() {
     ] {
         assert_eq!(faults(&named(name.clone()), &[]).is_empty(), good, "{name:?}");
     }
-    for (bytes, firmware, good) in
-        [(24, "2.8.0", true), (25, "2.8.0", false), (39, "2.7.26", true)]
+    for (bytes, firmware, good) in [(24, "2.8.0", true), (25, "2.8.0", false), (39, "2.7.26", true)]
     {
         let wanted = wanted(&named("x".repeat(bytes)));
         assert_eq!(impossible(&wanted, &radio(firmware)).is_empty(), good, "{bytes} {firmware}");
@@ -128,7 +127,8 @@ fn a_preset_that_the_region_forbids_is_refused_with_the_rule() {
         assert!(faults.iter().all(|f| f.starts_with("radio.settings.preset: ")), "{faults:?}");
     }
     // Also against what the radio has already.
-    let turbo = RadioSettings { preset: Some("SHORT_TURBO".to_owned()), ..RadioSettings::default() };
+    let turbo =
+        RadioSettings { preset: Some("SHORT_TURBO".to_owned()), ..RadioSettings::default() };
     assert_eq!(impossible(&wanted(&turbo), &radio("2.7.26")).len(), 1);
     let us = RadioSettings { region: Some("US".to_owned()), ..RadioSettings::default() };
     assert!(impossible(&wanted(&us), &radio("2.7.26")).is_empty());
