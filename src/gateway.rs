@@ -79,12 +79,10 @@ impl Gateway {
                 let sim = sim.clone();
                 Connector::from_fn("the simulated radio", move || sim.connect())
             }
-            (PortSpec::Auto, _) => Connector::auto(),
-            (PortSpec::Serial(path), _) => Connector::serial(path.clone()),
-            (PortSpec::Tcp(host), _) => Connector::tcp(host.clone()),
-            (PortSpec::Sim, None) => bail!("the simulated radio was not started"),
+            (port, None) => Connector::to(port).context("the simulated radio was not started")?,
         };
-        let link = link::spawn(connector, cancel.clone(), &tracker);
+        let settings = config.radio.settings.clone();
+        let link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
 
         let mesh = mesh::spawn(MeshParts {
             mesh: config.mesh.clone(),
@@ -215,6 +213,12 @@ impl Answerer for Assistant {
     fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a> {
         Box::pin(Assistant::model_place(self, caller))
     }
+}
+
+/// Does a daemon hold that data folder? A folder that can't be looked at counts as free.
+pub fn is_running(data_dir: &Path) -> bool {
+    let Ok(file) = File::open(data_dir.join("lock")) else { return false };
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
 fn lock(data_dir: &Path) -> Result<File> {

@@ -13,6 +13,8 @@ fn main() -> ExitCode {
         Command::Chat(args) => tombolo::cli::chat::run(args),
         Command::Airtime(args) => tombolo::cli::airtime::run(args),
         Command::Operator(args) => tombolo::cli::operator::run(args),
+        Command::Radio(args) => tombolo::cli::radio::run(args),
+        Command::Check(args) => tombolo::cli::check::run(args),
         Command::Udev(args) => tombolo::cli::udev::run(args),
     };
     result.unwrap_or_else(|error| {

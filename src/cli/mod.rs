@@ -4,8 +4,10 @@
 
 pub mod airtime;
 pub mod chat;
+pub mod check;
 pub mod demo;
 pub mod operator;
+pub mod radio;
 pub mod run;
 pub mod sim;
 pub mod udev;
@@ -36,6 +38,10 @@ pub enum Command {
     Airtime(airtime::Args),
     /// The operator's login.
     Operator(operator::Args),
+    /// The radios: which there are, what one says of itself, writing its settings.
+    Radio(radio::Args),
+    /// Test configuration, data folder, secrets, radio and model servers: a line each.
+    Check(check::Args),
     /// Print the udev rules made from the board table.
     Udev(udev::Args),
 }

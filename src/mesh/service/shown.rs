@@ -8,10 +8,7 @@ use crate::clock::Now;
 use crate::mesh::airtime::law::Law;
 use crate::mesh::inbox;
 use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus};
-use crate::radio::RadioInfo;
-
-/// Firmware below this may let a direct message fall back to the channel key, and may not say how a packet arrived.
-const MIN_FIRMWARE: (u32, u32, u32) = (2, 7, 15);
+use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
 
 impl Mesh {
     /// Answers a query. That its asker has gone is fine.
@@ -100,7 +97,7 @@ impl Mesh {
 }
 
 fn radio_warnings(radio: &RadioInfo, warnings: &mut Vec<String>) {
-    match version(&radio.firmware) {
+    match firmware_version(&radio.firmware) {
         Some(version) if version < MIN_FIRMWARE => warnings.push(format!(
             "firmware {} is older than 2.7.15: a direct message may be forged or fall back to the \
              channel key; update the radio",
@@ -125,12 +122,7 @@ fn radio_warnings(radio: &RadioInfo, warnings: &mut Vec<String>) {
 
 /// Does that firmware mark how a packet arrived? Unknown firmware is taken to, which trusts less.
 pub(super) fn tags_transport(firmware: &str) -> bool {
-    version(firmware).is_none_or(|version| version >= MIN_FIRMWARE)
-}
-
-fn version(firmware: &str) -> Option<(u32, u32, u32)> {
-    let mut numbers = firmware.split('.').map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??, numbers.next()??))
+    firmware_version(firmware).is_none_or(|version| version >= MIN_FIRMWARE)
 }
 
 /// A channel's name as people know it: its own, or the preset's where it has none.
