@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::assistant::{Assistant, ChatContext};
+use crate::assistant::{Assistant, CallerScope, ChatContext};
 use crate::clock::Clock;
 use crate::config::{self, Config, PortSpec};
-use crate::mesh::service::{Answer, Answerer};
+use crate::mesh::service::{Answer, Answerer, Place};
 use crate::mesh::{self, MeshHandle, MeshParts};
 use crate::radio::{link, transport::Connector};
 use crate::rpc::Services;
@@ -79,12 +79,10 @@ impl Gateway {
                 let sim = sim.clone();
                 Connector::from_fn("the simulated radio", move || sim.connect())
             }
-            (PortSpec::Auto, _) => Connector::auto(),
-            (PortSpec::Serial(path), _) => Connector::serial(path.clone()),
-            (PortSpec::Tcp(host), _) => Connector::tcp(host.clone()),
-            (PortSpec::Sim, None) => bail!("the simulated radio was not started"),
+            (port, None) => Connector::to(port).context("the simulated radio was not started")?,
         };
-        let link = link::spawn(connector, cancel.clone(), &tracker);
+        let settings = config.radio.settings.clone();
+        let link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
 
         let mesh = mesh::spawn(MeshParts {
             mesh: config.mesh.clone(),
@@ -203,6 +201,24 @@ impl Answerer for Assistant {
     fn chat(&self, context: ChatContext, text: String) -> Answer<'_> {
         Box::pin(async move { Assistant::chat(self, context, &text).await })
     }
+
+    fn new_conversation(&self, caller: &CallerScope) -> Result<(), store::StoreError> {
+        Assistant::new_conversation(self, caller)
+    }
+
+    fn forget(&self, caller: &CallerScope) -> Result<(), store::StoreError> {
+        self.clear_history(caller)
+    }
+
+    fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a> {
+        Box::pin(Assistant::model_place(self, caller))
+    }
+}
+
+/// Does a daemon hold that data folder? A folder that can't be looked at counts as free.
+pub fn is_running(data_dir: &Path) -> bool {
+    let Ok(file) = File::open(data_dir.join("lock")) else { return false };
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
 fn lock(data_dir: &Path) -> Result<File> {

@@ -131,3 +131,23 @@ async fn whatever_the_model_server_does_the_peer_gets_one_short_honest_line() {
     world.sim.say("Ana", SayTo::Direct, "!ai and now?");
     assert_eq!(world.heard("Ana", 8).await[7].text, "back again");
 }
+
+#[tokio::test]
+async fn a_model_that_hangs_does_not_stop_the_reader_and_stop_really_ends_it() {
+    let mut world = World::new().await;
+    world.ollama.push(Answer::hang());
+    world.start().await;
+    world.sim.say("Ana", SayTo::Direct, "!ai think for ever");
+    world.until("the model is asked", async |w: &World| chats(w) == 1).await;
+    world.sim.say("Ana", SayTo::Direct, "!ai ping");
+    assert!(world.heard("Ana", 1).await[0].text.starts_with("pong"));
+    assert_eq!(world.ollama.disconnected(), 0);
+    world.sim.say("Ana", SayTo::Direct, "!ai stop");
+    let heard = world.heard("Ana", 2).await;
+    assert!(heard[1].text.to_lowercase().contains("stopped"), "{}", heard[1].text);
+    world.until("the connection is closed", async |w: &World| w.ollama.disconnected() == 1).await;
+}
+
+fn chats(world: &World) -> usize {
+    world.ollama.requests().iter().filter(|r| r.path == "/api/chat").count()
+}

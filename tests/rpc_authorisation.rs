@@ -29,6 +29,7 @@ fn cases() -> Vec<Case> {
         ("mesh.nodes", none()),
         ("mesh.messages", json!({ "limit": 5 })),
         ("mesh.airtime", none()),
+        ("mesh.stop-all", json!({ "resume": true })),
         ("system.disk-status", none()),
         ("system.info", none()),
         // Last, for it ends the session.

@@ -154,6 +154,8 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("mesh.messages", json!({})),
         ("mesh.messages", json!({ "limit": 1 })),
         ("mesh.airtime", json!({})),
+        ("mesh.stop-all", json!({})),
+        ("mesh.stop-all", json!({ "resume": true })),
         ("system.disk-status", json!({})),
         ("system.info", json!({})),
         ("auth.logout", json!({})),

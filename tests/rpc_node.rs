@@ -19,7 +19,7 @@ use tombolo::assistant::{Assistant, Assurance};
 use tombolo::config::Config;
 use tombolo::mesh::view::{
     AirtimeView, AnsweringView, ContactView, Delivery, MeshHandle, MeshQuery, MeshStatus,
-    MessageView, NodeView,
+    MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::rpc::Services;
@@ -281,6 +281,9 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
         while let Some(query) = asked.recv().await {
             counting.fetch_add(1, Ordering::SeqCst);
             match query {
+                MeshQuery::StopAll(resume, reply) => {
+                    let _ = reply.send(StopView { stopped: !resume, turns: 0, parts: 0 });
+                }
                 MeshQuery::Status(reply) => drop(reply.send(status())),
                 MeshQuery::Nodes(reply) => drop(reply.send(vec![node()])),
                 MeshQuery::Messages(limit, reply) => {

@@ -16,6 +16,7 @@ mod identity;
 mod operator_password;
 mod program;
 mod python_client;
+mod radio_settings;
 mod recorded_answers;
 mod restart;
 mod rpc_authorisation;

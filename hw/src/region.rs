@@ -121,6 +121,16 @@ impl Region {
         }
     }
 
+    /// Does the whole band belong to the amateur service as well? The firmware's own amateur regions; what lies in
+    /// 430 to 440 MHz (amateur in all three ITU regions); and 902 to 928 MHz in the Americas.
+    #[must_use]
+    pub const fn is_amateur(&self) -> bool {
+        let seventy_cm = self.start_khz >= 430_000 && self.end_khz <= 440_000;
+        let americas = matches!(self.code, 1 | 26);
+        let amateur_only = matches!(self.code, 27 | 28 | 33..=37);
+        seventy_cm || americas || amateur_only
+    }
+
     /// Is the band at least as wide as that modem's signal? Where it is not, firmware 2.7 quietly runs
     /// other settings, and 2.8 refuses or changes the region.
     #[must_use]
@@ -188,6 +198,19 @@ mod tests {
             assert_eq!(region.limit_us_per_hour(), plain, "{name}");
             assert_eq!(region.limit_us_per_hour_for(false), plain, "{name}");
             assert_eq!(region.limit_us_per_hour_for(true), router, "{name}");
+        }
+    }
+
+    #[test]
+    fn amateur_bands_are_told_from_others() {
+        let amateur = |name: &str| Region::from_name(name).unwrap().is_amateur();
+        for name in ["US", "EU_433", "ITU1_2M", "ITU2_2M", "ITU3_2M", "ITU1_70CM", "ITU2_125CM"] {
+            assert!(amateur(name), "{name}");
+        }
+        for name in
+            ["EU_868", "EU_866", "EU_N_868", "UA_868", "ANZ", "LORA_24", "RU", "CN", "SG_923"]
+        {
+            assert!(!amateur(name), "{name}");
         }
     }
 

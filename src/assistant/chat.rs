@@ -20,7 +20,7 @@ use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
 use super::observer::Unwatched;
 use super::tools::{ToolDef, ToolRegistry};
-use super::{ChatContext, ChatReply, ChatStatus, prompt};
+use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
 use crate::secrets::{SecretName, Secrets};
@@ -139,11 +139,7 @@ impl Assistant {
 
     async fn turn(&self, setup: &Setup, context: &ChatContext, question: &str) -> ChatReply {
         let scope = &context.scope;
-        let cloud = match setup.cloud {
-            CloudPolicy::None => false,
-            CloudPolicy::Operator => scope.is_operator(),
-            CloudPolicy::All => true,
-        };
+        let cloud = setup.may_use_cloud(scope);
         let mut history =
             scope.history_key().map_or_else(Vec::new, |key| self.history.for_model(&key));
         history.push(Turn::User(question.to_owned()));
@@ -194,6 +190,17 @@ impl Assistant {
         scope.history_key().map_or(Ok(()), |key| self.history.clear(&key))
     }
 
+    /// Begins a fresh conversation with this caller: models are given nothing of what was said before.
+    pub fn new_conversation(&self, scope: &CallerScope) -> Result<(), StoreError> {
+        scope.history_key().map_or(Ok(()), |key| self.history.begin_anew(&key))
+    }
+
+    /// Where the model runs that would answer this caller now. Asks the model servers, each for a short time only.
+    pub async fn model_place(&self, scope: &CallerScope) -> ModelPlace {
+        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
+        setup.legs.place(setup.may_use_cloud(scope)).await
+    }
+
     /// Every tool, and whether this caller may use it.
     pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
         let granted = scope.granted_categories();
@@ -218,6 +225,14 @@ impl Assistant {
 }
 
 impl Setup {
+    fn may_use_cloud(&self, scope: &CallerScope) -> bool {
+        match self.cloud {
+            CloudPolicy::None => false,
+            CloudPolicy::Operator => scope.is_operator(),
+            CloudPolicy::All => true,
+        }
+    }
+
     fn of(config: &AssistantConfig, secrets: &Secrets) -> Setup {
         let legs: Vec<Box<dyn Backend>> = vec![
             ollama::leg(&config.ollama),

@@ -44,6 +44,9 @@ pub struct StoredTurn {
 struct Transcript {
     version: u32,
     turns: Vec<StoredTurn>,
+    /// So many of the turns belong to earlier conversations: no model is given them.
+    #[serde(default)]
+    earlier: usize,
 }
 
 /// All transcripts.
@@ -65,13 +68,17 @@ impl History {
     /// The transcript, oldest first; empty when there is none. One that can't be read is set aside, and
     /// said so.
     pub fn turns(&self, key: &HistoryKey) -> Vec<StoredTurn> {
+        self.transcript(key).turns
+    }
+
+    fn transcript(&self, key: &HistoryKey) -> Transcript {
         let path = self.path(key);
         match store::read_json::<Transcript>(&path) {
-            Ok(transcript) => transcript.unwrap_or_default().turns,
+            Ok(transcript) => transcript.unwrap_or_default(),
             Err(error) => {
                 let aside = store::set_aside(&path);
                 warn!(%error, ?aside, "a transcript can't be read; a new one is begun");
-                Vec::new()
+                Transcript::default()
             }
         }
     }
@@ -86,8 +93,11 @@ impl History {
     /// Adds a turn; one of the same name is replaced. The oldest go when there are too many.
     pub fn add(&self, key: &HistoryKey, turn: StoredTurn) -> Result<(), StoreError> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut turns = self.turns(key);
-        turns.retain(|stored| stored.turn_id != turn.turn_id);
+        let Transcript { mut turns, mut earlier, .. } = self.transcript(key);
+        if let Some(old) = turns.iter().position(|stored| stored.turn_id == turn.turn_id) {
+            turns.remove(old);
+            earlier -= usize::from(old < earlier);
+        }
         turns.push(turn);
         let mut bytes: usize = turns.iter().map(StoredTurn::bytes).sum();
         let mut surplus = turns.len().saturating_sub(MAX_TURNS);
@@ -99,7 +109,29 @@ impl History {
             surplus = surplus.max(index + 1);
         }
         turns.drain(..surplus);
-        store::replace_json(&self.path(key), &Transcript { version: 1, turns }, Durability::Process)
+        earlier = earlier.saturating_sub(surplus);
+        self.write(key, turns, earlier)
+    }
+
+    /// Begins a fresh conversation: models are given nothing of what was said so far. The transcript stays.
+    pub fn begin_anew(&self, key: &HistoryKey) -> Result<(), StoreError> {
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = self.turns(key);
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let earlier = turns.len();
+        self.write(key, turns, earlier)
+    }
+
+    fn write(
+        &self,
+        key: &HistoryKey,
+        turns: Vec<StoredTurn>,
+        earlier: usize,
+    ) -> Result<(), StoreError> {
+        let transcript = Transcript { version: 1, turns, earlier };
+        store::replace_json(&self.path(key), &transcript, Durability::Process)
     }
 
     /// Deletes the transcript.
@@ -110,9 +142,9 @@ impl History {
 
     /// What a model is given of it: the last answered turns.
     pub fn for_model(&self, key: &HistoryKey) -> Vec<Turn> {
-        let turns = self.turns(key);
+        let Transcript { turns, earlier, .. } = self.transcript(key);
         let answered: Vec<&StoredTurn> =
-            turns.iter().filter(|turn| turn.status == ChatStatus::Answered).collect();
+            turns.iter().skip(earlier).filter(|turn| turn.status == ChatStatus::Answered).collect();
         answered[answered.len().saturating_sub(KEEP_VERBATIM_TURNS)..]
             .iter()
             .flat_map(|turn| {
@@ -194,6 +226,31 @@ mod tests {
         // One turn alone may be larger than everything; it stays.
         history.add(&key("b"), turn(1, &"x".repeat(MAX_BYTES))).unwrap();
         assert_eq!(history.turns(&key("b")).len(), 1);
+    }
+
+    #[test]
+    fn a_fresh_conversation_begins_where_it_was_asked_for_and_the_transcript_stays() {
+        let data = tempfile::tempdir().unwrap();
+        let history = History::open(data.path()).unwrap();
+        history.begin_anew(&key("a")).unwrap();
+        assert!(!history.path(&key("a")).exists(), "nothing to mark");
+        for id in 0..3 {
+            history.add(&key("a"), turn(id, "old")).unwrap();
+        }
+        history.begin_anew(&key("a")).unwrap();
+        let history = History::open(data.path()).unwrap();
+        assert!(history.for_model(&key("a")).is_empty());
+        assert_eq!(history.turns(&key("a")).len(), 3);
+        history.add(&key("a"), turn(3, "new")).unwrap();
+        // An old turn that is stored once more counts as new; the border moves with what is removed.
+        history.add(&key("a"), turn(0, "once more")).unwrap();
+        let questions: Vec<Turn> = history.for_model(&key("a")).into_iter().step_by(2).collect();
+        let user = |text: &str| Turn::User(text.to_owned());
+        assert_eq!(questions, [user("new"), user("once more")]);
+        for id in 10..10 + MAX_TURNS {
+            history.add(&key("a"), turn(id, "x")).unwrap();
+        }
+        assert_eq!(history.for_model(&key("a")).len(), 2 * KEEP_VERBATIM_TURNS);
     }
 
     #[test]

@@ -10,13 +10,15 @@ use serde::Serialize;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::LegReason;
 use super::backends::{Backend, BackendError, BackendTurn, Request};
+use super::{LegReason, ModelPlace};
 
 /// A leg that took this long to fail would cost every turn as much: it rests.
 const SLOW_FAILURE: Duration = Duration::from_secs(2);
 /// How long it rests.
 const REST: Duration = Duration::from_secs(30);
+/// The leg without a model.
+const OFFLINE: &str = "offline";
 /// A leg gets this many tries at an answer of some use.
 const TRIES: usize = 2;
 
@@ -78,6 +80,21 @@ impl Legs {
             toolless: false,
             reasons: Vec::new(),
         }
+    }
+
+    /// Where the first model runs that is there; `cloud`: may this caller's text go there?
+    pub async fn place(&self, cloud: bool) -> ModelPlace {
+        for leg in &self.legs {
+            let backend = &leg.backend;
+            let resting = leg.health().rests_until.is_some_and(|until| until > Instant::now());
+            let barred = backend.is_cloud() && !cloud;
+            if backend.name() == OFFLINE || resting || barred || backend.available().await.is_err()
+            {
+                continue;
+            }
+            return if backend.is_cloud() { ModelPlace::Cloud } else { ModelPlace::Local };
+        }
+        ModelPlace::Off
     }
 
     /// Asks each leg whether it is there.

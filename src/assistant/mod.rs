@@ -55,6 +55,17 @@ pub enum ChatStatus {
     Failed,
 }
 
+/// Where the model runs that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelPlace {
+    /// On the operator's own machines.
+    Local,
+    /// In a cloud.
+    Cloud,
+    /// None is reachable.
+    Off,
+}
+
 /// What became of one tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,12 +3,15 @@
 //! Owns what can be typed. Does no work itself.
 
 pub mod agent;
+pub mod airtime;
 pub mod chat;
+pub mod check;
 pub mod completions;
 pub mod demo;
 pub mod exit;
 pub mod operator;
 pub mod question;
+pub mod radio;
 pub mod run;
 pub mod server;
 pub mod session;
@@ -42,8 +45,14 @@ pub enum Command {
     Agent(agent::Args),
     /// The sessions of `agent`.
     Session(session::Args),
+    /// Print the hourly record of airtime as CSV.
+    Airtime(airtime::Args),
     /// The operator's login.
     Operator(operator::Args),
+    /// The radios: which there are, what one says of itself, writing its settings.
+    Radio(radio::Args),
+    /// Test configuration, data folder, secrets, radio and model servers: a line each.
+    Check(check::Args),
     /// Print the udev rules made from the board table.
     Udev(udev::Args),
     /// Print completions for a shell.

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use super::Config;
+use crate::radio::settings;
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +59,10 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         );
     }
 
-    if config.radio.settings.hop_limit.is_some_and(|hops| !(1..=7).contains(&hops)) {
-        fault("radio.settings.hop_limit", "write 1 to 7");
+    for wrong in settings::Wanted::from_file(&config.radio.settings).err().unwrap_or_default() {
+        if let Some(field) = wrong.field {
+            fault(field.key(), &wrong.right);
+        }
     }
 
     let urls = [

@@ -4,6 +4,7 @@
 //! and never too little. The rolling hour's arithmetic is `tombolo_hw`'s; what the law and good manners
 //! make of the sum is [`law`]'s. Must not know what was sent.
 
+pub mod hours;
 pub mod law;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tombolo_hw::duty::{Duty, HOUR_MS};
 
+use self::hours::{Hour, Hours};
 use crate::clock::Now;
 use crate::node::PacketId;
 use crate::store::{self, Durability, Journal, StoreError};
@@ -88,6 +90,7 @@ pub struct Ledger {
     open: BTreeMap<PacketId, u64>,
     lines: usize,
     unreadable: usize,
+    hours: Hours,
 }
 
 impl Ledger {
@@ -151,6 +154,7 @@ impl Ledger {
             open: BTreeMap::new(),
             lines: 0,
             unreadable,
+            hours: Hours::open(data)?,
         };
         for line in &ledger.recent {
             ledger.duty.charge(line.mono_ms.saturating_add(QUEUE_MS), line.us);
@@ -239,6 +243,15 @@ impl Ledger {
         }
         self.journal.append(&line.text(), Durability::Process)?;
         self.lines += 1;
+        let (us64, text) = (u64::from(us), kind == Kind::Text);
+        let hour = Hour {
+            transmissions: u64::from(text),
+            airtime_us: if text { us64 } else { 0 },
+            retries_us: if text { 0 } else { us64 },
+        };
+        if let Err(error) = self.hours.add(now.unix_ms, hour) {
+            tracing::error!(%error, "the hourly record of airtime misses a transmission");
+        }
         self.duty.charge(now.mono_ms.saturating_add(QUEUE_MS), us);
         let old = now.mono_ms.saturating_sub(KEPT_MS);
         while self.recent.front().is_some_and(|line| line.mono_ms < old) {

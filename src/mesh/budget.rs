@@ -70,9 +70,25 @@ impl Meter {
         self.full_at_ms = full_at;
         true
     }
+
+    fn left(self, per_hour: u32, now_ms: u64) -> u32 {
+        let Some(token_ms) = HOUR_MS.checked_div(u64::from(per_hour)) else { return 0 };
+        let spent = self.full_at_ms.saturating_sub(now_ms).div_ceil(token_ms);
+        per_hour.saturating_sub(u32::try_from(spent).unwrap_or(u32::MAX))
+    }
 }
 
 impl Budgets {
+    /// How many questions [`Budgets::take`] would grant now.
+    pub fn questions_left(&self, verified: Option<&PeerId>, per_hour: u32, now_ms: u64) -> u32 {
+        match verified {
+            None => self.shared.left(SHARED_PER_HOUR, now_ms),
+            Some(peer) => {
+                self.questions.get(peer).copied().unwrap_or_default().left(per_hour, now_ms)
+            }
+        }
+    }
+
     /// Takes one from the budget; false when it is used up. `verified` is the peer, if it is that; `per_hour` its
     /// questions in an hour.
     pub fn take(
@@ -124,9 +140,13 @@ mod tests {
         let take = |budgets: &mut Budgets, who: &PeerId, at| {
             budgets.take(Some(who), Cost::Question, 20, at)
         };
-        for _ in 0..20 {
+        for taken in 0..20 {
+            assert_eq!(budgets.questions_left(Some(&ana), 20, 1000), 20 - taken);
             assert!(take(&mut budgets, &ana, 1000));
         }
+        assert_eq!(budgets.questions_left(Some(&ana), 20, 1000 + 179_999), 0);
+        assert_eq!(budgets.questions_left(Some(&ana), 20, 1000 + 180_000), 1);
+        assert_eq!(budgets.questions_left(Some(&ana), 0, 1000), 0);
         assert!(!take(&mut budgets, &ana, 1000));
         assert!(take(&mut budgets, &ben, 1000), "another key has its own");
         assert!(!take(&mut budgets, &ana, 1000 + 179_999));

@@ -12,6 +12,18 @@ pub enum Command {
     Help,
     /// The next parts of a long answer.
     More,
+    /// The last parts once more, or that part (from 1).
+    Again(Option<usize>),
+    /// The last answer in fewer words: the one command that a model is asked about.
+    Short,
+    /// A fresh conversation.
+    New,
+    /// Deletes what is kept of the peer, when it comes twice.
+    Forget,
+    /// How things stand: the peer's question, the model, the air.
+    Status,
+    /// How the peer is seen.
+    Who,
     /// Stops the running turn and what has not left yet.
     Stop,
     /// How the peer is heard.
@@ -32,6 +44,13 @@ impl Command {
         match (first.as_deref(), second) {
             (None | Some("help"), None) => Some(Command::Help),
             (Some("more"), None) => Some(Command::More),
+            (Some("again"), None) => Some(Command::Again(None)),
+            (Some("again"), Some(part)) => part_number(part).map(|n| Command::Again(Some(n))),
+            (Some("short"), None) => Some(Command::Short),
+            (Some("new"), None) => Some(Command::New),
+            (Some("forget"), None) => Some(Command::Forget),
+            (Some("status"), None) => Some(Command::Status),
+            (Some("who"), None) => Some(Command::Who),
             (Some("stop"), None) => Some(Command::Stop),
             (Some("ping"), None) => Some(Command::Ping),
             (Some("ok" | "no"), None) => Some(Command::Confirmation),
@@ -39,6 +58,16 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// `2`, or `2/5` as it stands in front of a part.
+fn part_number(word: &str) -> Option<usize> {
+    let (part, of) = word.split_once('/').unwrap_or((word, "1"));
+    let number = |digits: &str| {
+        let plain = (1..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        digits.parse().ok().filter(|_| plain)
+    };
+    number(of).and(number(part))
 }
 
 /// Could that word be a confirmation code? Wide on purpose: no code may reach a model, while a question of two
@@ -63,8 +92,8 @@ pub fn masked(text: &str, question: &str) -> String {
 /// The answer to `help`: one message even on a channel (160 bytes) with a trigger of up to eight bytes.
 pub fn help(trigger: &str) -> String {
     format!(
-        "I am an AI: best effort, can be wrong, NOT an emergency service. \
-         Ask: {trigger} your question. Or {trigger} more, stop, ping, help."
+        "AI, best effort, can be wrong, NOT an emergency service. {trigger} question, or {trigger} \
+         more/again/short/stop/new/forget/status/who/ping/help"
     )
 }
 
@@ -83,24 +112,8 @@ pub fn pong(signal: &Signal) -> String {
     text
 }
 
-/// The answer to `stop`: did anything stop?
-pub fn stopped(anything: bool) -> &'static str {
-    if anything { "Stopped." } else { "Nothing to stop." }
-}
-
-/// The answer to `more` when nothing is kept.
-pub const NOTHING_MORE: &str = "Nothing more.";
-/// The answer to `ok` and `no` while nothing waits for a confirmation.
-pub const NOTHING_TO_CONFIRM: &str = "Nothing to confirm.";
-/// The end of a turn that brought no answer.
-pub const NO_ANSWER: &str = "Sorry, I could not answer that just now. Please try again later.";
-/// Over the hourly budget, once a window.
-pub const OVER_BUDGET: &str = "That was a lot of questions. Please try again later.";
-
-/// Too many questions wait, once a window.
-pub fn busy(minutes: u64) -> String {
-    format!("Busy, please try again in {minutes} min.")
-}
+mod words;
+pub use words::*;
 
 #[cfg(test)]
 mod tests {
@@ -123,6 +136,22 @@ mod tests {
             ("more about disks", None),
             ("stop it", None),
             ("ping?", None),
+            ("again", Some(Command::Again(None))),
+            ("Again 2", Some(Command::Again(Some(2)))),
+            ("again 2/5", Some(Command::Again(Some(2)))),
+            ("again 0", Some(Command::Again(Some(0)))),
+            ("again 1000", None),
+            ("again +1", None),
+            ("again 2/", None),
+            ("again and again", None),
+            ("short", Some(Command::Short)),
+            ("short answer", None),
+            ("new", Some(Command::New)),
+            ("FORGET", Some(Command::Forget)),
+            ("forget it", None),
+            ("status", Some(Command::Status)),
+            ("who", Some(Command::Who)),
+            ("who are you", None),
             ("ok what now", None),
             ("no, why?", None),
             ("ok why?", None),
@@ -137,7 +166,8 @@ mod tests {
         let text = help("!ai");
         assert!(text.len() <= 160, "{} bytes", text.len());
         assert!(help("12345678").len() <= 160);
-        for word in ["AI", "best effort", "emergency", "more", "stop", "ping", "help"] {
+        let commands = "more again short stop new forget status who ping help";
+        for word in ["AI", "best effort", "emergency"].into_iter().chain(commands.split(' ')) {
             assert!(text.contains(word), "{word}");
         }
     }

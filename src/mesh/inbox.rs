@@ -49,6 +49,9 @@ pub struct Envelope {
     /// The key that our radio holds for the claimed number, where it checked a signature: no evidence of
     /// more than that.
     pub signed_key: Option<PublicKey>,
+    /// The hops that it took, where it says: how far an answer must reach.
+    #[serde(default)]
+    pub hops: Option<u32>,
 }
 
 /// How a packet was heard.
@@ -81,6 +84,8 @@ pub struct Receiver<'a> {
     /// LoRa, and the operator is warned about that firmware. Later firmware marks every packet, so `0` is
     /// none that came by LoRa.
     pub tags_transport: bool,
+    /// Is it in licensed mode? Then nothing is encrypted, and nobody proves anything.
+    pub licensed: bool,
     /// The name of a channel of ours.
     pub channel_name: &'a dyn Fn(u32) -> String,
     /// The key that the radio holds for a node.
@@ -126,6 +131,10 @@ pub enum Ignored {
     Busy,
     /// It could not be written to the disk.
     Storage,
+    /// Its sender has answered each of our answers at once, again and again: two programs talk.
+    Loop,
+    /// The operator has stopped all answers.
+    Stopped,
     /// It was accepted so long ago that nobody waits for an answer.
     TooOld,
 }
@@ -152,6 +161,8 @@ impl Ignored {
             Ignored::OverBudget => "over the hourly budget",
             Ignored::Busy => "busy",
             Ignored::Storage => "could not be stored",
+            Ignored::Loop => "answers each answer at once: paused",
+            Ignored::Stopped => "stopped by the operator",
             Ignored::TooOld => "too old",
         }
     }
@@ -170,7 +181,7 @@ impl Envelope {
         let direct = packet.to == radio.my_node;
         let by_lora = packet.transport == TRANSPORT_LORA
             || (packet.transport == TRANSPORT_UNKNOWN && !radio.tags_transport);
-        let proven = packet.pki_encrypted && direct && by_lora;
+        let proven = packet.pki_encrypted && direct && by_lora && !radio.licensed;
         Envelope {
             from: packet.from,
             id: packet.id,
@@ -180,8 +191,15 @@ impl Envelope {
             }),
             mqtt: packet.via_mqtt || packet.transport == TRANSPORT_MQTT,
             proven_key: packet.public_key.filter(|_| proven),
-            signed_key: (radio.key_of)(packet.from).filter(|_| packet.xeddsa_signed),
+            signed_key: (radio.key_of)(packet.from)
+                .filter(|_| packet.xeddsa_signed && !radio.licensed),
+            hops: Signal::of(packet).hops,
         }
+    }
+
+    /// The same as an unencrypted packet would show it: what licensed mode leaves of it.
+    pub fn in_the_clear(&self) -> Envelope {
+        Envelope { proven_key: None, signed_key: None, ..self.clone() }
     }
 }
 

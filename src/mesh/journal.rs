@@ -165,6 +165,7 @@ mod tests {
             version: 1,
             turn: seen::turn_id(&peer, PacketId(id), ""),
             envelope: Envelope {
+                hops: Some(1),
                 from: NodeNum(0xa1b2_c3d4),
                 id: PacketId(id),
                 channel: None,

@@ -9,6 +9,7 @@ pub mod commands;
 pub mod identity;
 pub mod inbox;
 pub mod journal;
+pub mod loops;
 pub mod messages;
 pub mod nodes;
 pub mod outbox;

@@ -28,7 +28,7 @@ pub enum Admission {
 }
 
 /// Who waits and who runs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Queue {
     /// Peers with a waiting question and none running: the next to be served is in front.
     ring: VecDeque<PeerId>,
@@ -39,7 +39,7 @@ pub struct Queue {
 }
 
 /// The questions of one peer; never without any.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Questions {
     running: Option<TurnId>,
     waiting: VecDeque<(u64, TurnId)>,
@@ -133,6 +133,19 @@ impl Queue {
                 self.ring.push_back(peer);
             }
         }
+    }
+
+    /// The place of a waiting question among those that wait, from 1, if nobody comes or goes.
+    pub fn place(&self, turn: &TurnId) -> Option<usize> {
+        let mut to_come = self.clone();
+        let running: Vec<TurnId> = self.peers.values().filter_map(|q| q.running.clone()).collect();
+        running.iter().for_each(|turn| to_come.done(turn));
+        let order = std::iter::from_fn(|| {
+            let next = to_come.start_next()?;
+            to_come.done(&next);
+            Some(next)
+        });
+        order.zip(1..).find(|(next, _)| next == turn).map(|(_, place)| place)
     }
 
     /// Takes a waiting question back; false when it does not wait.
@@ -270,6 +283,22 @@ mod tests {
         assert_eq!(queue.push(&peer(500), &turn(500, 1)), Admission::Displaced(turn(0, 2)));
         assert_eq!(queue.push(&peer(501), &turn(501, 1)), Admission::Refused);
         assert_eq!(queue.waiting(), MAX_WAITING);
+    }
+
+    #[test]
+    fn the_place_in_line_is_the_order_of_service() {
+        let mut queue = Queue::default();
+        for (i, question) in [(1, 1), (1, 2), (2, 1), (3, 1), (4, 1), (3, 2)] {
+            queue.push(&peer(i), &turn(i, question));
+        }
+        queue.start_next();
+        assert_eq!(queue.place(&turn(1, 1)), None, "it runs");
+        let place = |i, question| queue.place(&turn(i, question)).unwrap();
+        assert_eq!(
+            [place(2, 1), place(3, 1), place(4, 1), place(1, 2), place(3, 2)],
+            [1, 2, 3, 4, 5]
+        );
+        assert_eq!(queue.place(&turn(9, 9)), None);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! can't take now is kept. What is decided is written in the neighbouring modules; here it is only joined.
 
 mod accept;
+mod halt;
+mod orders;
 mod outgoing;
 mod shown;
 mod turns;
@@ -21,7 +23,9 @@ use tokio_util::task::TaskTracker;
 
 use super::budget::Budgets;
 use super::identity::Contacts;
+use super::inbox::Ignored;
 use super::journal::{QuestionJournal, Unsynced};
+use super::loops::LoopGuard;
 use super::messages::Messages;
 use super::nodes::Nodes;
 use super::outbox::Outbox;
@@ -29,7 +33,7 @@ use super::queue::Queue;
 use super::seen::Seen;
 use super::trigger::Trigger;
 use super::view::{MeshEvent, MeshHandle, MeshQuery};
-use crate::assistant::{ChatContext, ChatReply, TurnId};
+use crate::assistant::{CallerScope, ChatContext, ChatReply, ModelPlace, PeerId, TurnId};
 use crate::clock::{self, Clock, Now};
 use crate::config::{AirtimeConfig, MeshConfig};
 use crate::node::{NodeNum, PublicKey};
@@ -38,7 +42,7 @@ use crate::radio::{LinkEvent, Outbound, RadioInfo};
 use crate::store::StoreError;
 
 use outgoing::{Shown, Unsubmitted};
-use turns::{Finished, Turn};
+use turns::{Report, Turn};
 
 /// Queries that may wait; a caller waits when it is full.
 const QUERIES: usize = 64;
@@ -53,10 +57,22 @@ const CONTACTS_AT_ONCE: usize = 32;
 /// The answer to come.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = ChatReply> + Send + 'a>>;
 
+/// The place to come.
+pub type Place<'a> = Pin<Box<dyn Future<Output = ModelPlace> + Send + 'a>>;
+
 /// Who answers questions: the assistant, or a script in a test.
 pub trait Answerer: Send + Sync + 'static {
     /// Runs one turn. Runs in a task of its own; a panic in it ends the turn with a failure.
     fn chat(&self, context: ChatContext, text: String) -> Answer<'_>;
+
+    /// Begins a fresh conversation: no model is given what that caller said before. Quick.
+    fn new_conversation(&self, caller: &CallerScope) -> Result<(), StoreError>;
+
+    /// Deletes what is remembered of that caller. Quick.
+    fn forget(&self, caller: &CallerScope) -> Result<(), StoreError>;
+
+    /// Where the model runs that would answer that caller now. May ask around; runs in a task of its own.
+    fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a>;
 }
 
 /// What takes packets for the radio. Never waits.
@@ -146,6 +162,10 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         unsubmitted: Vec::new(),
         retry_at_ms: None,
         told: HashMap::new(),
+        loops: LoopGuard::default(),
+        forget_until: HashMap::new(),
+        forgetting: HashMap::new(),
+        stopped: false,
         answerer: parts.answerer,
         sink: parts.radio,
         results,
@@ -154,9 +174,15 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         tracker: parts.tracker.clone(),
     };
     mesh.take_up(left_over, now);
+    if mesh.data_dir.join(halt::STOPPED_FILE).exists() {
+        mesh.stop_all(false, now);
+    }
     parts.tracker.spawn(run(mesh, parts.clock, parts.events, query_inbox, result_inbox));
     Ok(MeshHandle { queries, events })
 }
+
+/// May it be answered, as far as loops go?
+type LoopCheck = Result<(), Ignored>;
 
 /// The state of the mesh side.
 struct Mesh {
@@ -190,9 +216,16 @@ struct Mesh {
     retry_at_ms: Option<u64>,
     /// Security events that were told a moment ago.
     told: HashMap<(&'static str, NodeNum), u64>,
+    loops: LoopGuard,
+    /// Contacts who said `forget` once, and until when the second counts.
+    forget_until: HashMap<PeerId, u64>,
+    /// Turns that still run though their peer wants everything deleted.
+    forgetting: HashMap<TurnId, CallerScope>,
+    /// The operator has stopped everything.
+    stopped: bool,
     answerer: Arc<dyn Answerer>,
     sink: Arc<dyn RadioSink>,
-    results: mpsc::Sender<Finished>,
+    results: mpsc::Sender<Report>,
     events: broadcast::Sender<MeshEvent>,
     cancel: CancellationToken,
     tracker: TaskTracker,
@@ -203,7 +236,7 @@ async fn run(
     clock: Clock,
     mut link: mpsc::Receiver<LinkEvent>,
     mut queries: mpsc::Receiver<MeshQuery>,
-    mut results: mpsc::Receiver<Finished>,
+    mut results: mpsc::Receiver<Report>,
 ) {
     let cancel = mesh.cancel.clone();
     let (mut link_open, mut queries_open) = (true, true);
@@ -219,7 +252,10 @@ async fn run(
             // Before everything: a turn that the shutdown stops must not be taken for one that its peer stopped.
             biased;
             () = cancel.cancelled() => return,
-            Some(finished) = results.recv() => mesh.finished(finished, clock.now()),
+            Some(report) = results.recv() => match report {
+                Report::Turn(finished) => mesh.finished(finished, clock.now()),
+                Report::Model(asker, place) => mesh.report_status(&asker, place, clock.now()),
+            },
             event = link.recv(), if link_open => match event {
                 Some(event) => mesh.link_event(event, clock.now()),
                 None => link_open = false,
@@ -288,7 +324,9 @@ impl Mesh {
     /// Tells the radio the pinned keys that it does not hold, or holds wrongly. Each costs it a write to its flash,
     /// so nothing is told twice in a session, and what the link can't take now comes at the next handshake.
     fn keep_contacts_in_radio(&mut self) {
-        let Some(radio) = self.radio.as_ref().filter(|_| self.up) else { return };
+        // In licensed mode the radio encrypts to nobody.
+        let radio = self.radio.as_ref().filter(|radio| self.up && !radio.owner.licensed);
+        let Some(radio) = radio else { return };
         let missing = self.contacts.entries().iter().filter_map(|contact| {
             let key = contact.pin.key()?;
             let wanted = (contact.number, key);

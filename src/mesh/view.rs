@@ -115,7 +115,8 @@ pub enum MeshEvent {
     },
     /// Something that the operator should know: a foreign key, a replay, a downgrade, a flood.
     Security {
-        /// A word: `foreign_key`, `replay`, `downgrade`, `unverified_claim`, `spoofed_sender`, `new_pin`, `moved`.
+        /// A word: `foreign_key`, `replay`, `downgrade`, `unverified_claim`, `spoofed_sender`, `new_pin`, `moved`,
+        /// `loop`.
         kind: String,
         /// The number it came under, a claim.
         from: NodeNum,
@@ -214,6 +215,8 @@ pub struct MeshStatus {
     pub region: String,
     /// The preset's name, or the raw modem settings.
     pub modem: String,
+    /// Has the operator stopped all answers?
+    pub stopped: bool,
     /// Warnings: firmware too old, region unset…
     pub warnings: Vec<String>,
     /// Turns running and waiting.
@@ -262,6 +265,17 @@ pub struct ContactView {
     pub grants: Vec<String>,
 }
 
+/// `mesh.stop-all`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StopView {
+    /// Is everything stopped now?
+    pub stopped: bool,
+    /// Questions that were ended without an answer.
+    pub turns: usize,
+    /// Parts that were withdrawn.
+    pub parts: usize,
+}
+
 /// A question to the mesh side. Each is answered at once, from memory.
 #[derive(Debug)]
 pub enum MeshQuery {
@@ -275,6 +289,8 @@ pub enum MeshQuery {
     Airtime(oneshot::Sender<AirtimeView>),
     /// The mesh's part of `mesh.assistant-status`.
     Answering(oneshot::Sender<AnsweringView>),
+    /// `mesh.stop-all`: stop everything (`false`), or let answers leave again (`true`).
+    StopAll(bool, oneshot::Sender<StopView>),
     /// Settings that were read again.
     Reconfigure(
         Box<(crate::config::MeshConfig, crate::config::AirtimeConfig)>,
@@ -320,6 +336,11 @@ impl MeshHandle {
     /// The mesh's part of `mesh.assistant-status`.
     pub async fn answering(&self) -> Result<AnsweringView, MeshGone> {
         self.ask(MeshQuery::Answering).await
+    }
+
+    /// `mesh.stop-all`: nothing is accepted and nothing leaves until that is taken back with `resume`.
+    pub async fn stop_all(&self, resume: bool) -> Result<StopView, MeshGone> {
+        self.ask(|reply| MeshQuery::StopAll(resume, reply)).await
     }
 
     /// Takes settings that were read again.

@@ -20,8 +20,10 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use self::session::{End, Session};
+use super::settings::watch::Watch;
 use super::transport::Connector;
 use super::{Inbound, LinkEvent, Outbound, RadioInfo};
+use crate::config::RadioSettings;
 use crate::node::{NodeNum, PublicKey};
 
 /// Events that may wait. When it is full the link stops reading, and the radio drops.
@@ -109,7 +111,18 @@ impl LinkHandle {
 /// Starts the task. It ends when `cancel` is cancelled, after finishing the frame that it is writing and
 /// saying goodbye to the radio.
 pub fn spawn(connector: Connector, cancel: CancellationToken, tracker: &TaskTracker) -> Link {
-    spawn_with(connector, cancel, tracker, right_time)
+    spawn_with(connector, RadioSettings::default(), cancel, tracker, right_time)
+}
+
+/// The same for a radio of which something is wanted: what differs is said after each handshake, and
+/// written before the first one where the settings say so.
+pub fn spawn_wanting(
+    connector: Connector,
+    settings: RadioSettings,
+    cancel: CancellationToken,
+    tracker: &TaskTracker,
+) -> Link {
+    spawn_with(connector, settings, cancel, tracker, right_time)
 }
 
 /// Seconds since 1970, by a clock that is known to be right; else nothing.
@@ -123,6 +136,7 @@ fn right_time() -> Option<u32> {
 
 fn spawn_with(
     connector: Connector,
+    settings: RadioSettings,
     cancel: CancellationToken,
     tracker: &TaskTracker,
     right_time: RightTime,
@@ -140,6 +154,7 @@ fn spawn_with(
         radio: None,
         held: VecDeque::new(),
         right_time,
+        settings: Watch::new(settings),
     };
     tracker.spawn(keeper.run());
     Link { handle: LinkHandle { commands, session }, events }
@@ -157,6 +172,7 @@ struct Keeper {
     radio: Option<(NodeNum, Option<PublicKey>)>,
     held: VecDeque<Inbound>,
     right_time: RightTime,
+    settings: Watch,
 }
 
 /// Why the task ends for good: it was told to, or nobody listens any more.
@@ -194,6 +210,15 @@ impl Keeper {
 
     /// Opens, and stays until the end. Returns why it ended.
     async fn once(&mut self, backoff: &mut Backoff) -> Result<String, Over> {
+        if self.settings.has_to_apply() {
+            let applied = tokio::select! {
+                () = self.cancel.cancelled() => return Err(Over),
+                applied = self.settings.apply(&self.connector) => applied,
+            };
+            if let Err(reason) = applied {
+                return Ok(reason);
+            }
+        }
         let opened = tokio::select! {
             () = self.cancel.cancelled() => return Err(Over),
             opened = self.connector.open() => opened,
@@ -241,6 +266,7 @@ impl Keeper {
             session = self.sessions,
             "the link is up"
         );
+        self.settings.report(&self.connector, &info);
         self.tell(LinkEvent::Up(Arc::new(info))).await?;
         Ok(self.sessions)
     }

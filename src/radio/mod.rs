@@ -6,6 +6,7 @@
 pub mod discovery;
 pub mod handshake;
 pub mod link;
+pub mod settings;
 pub mod transport;
 pub mod wire;
 
@@ -280,6 +281,16 @@ pub struct RadioInfo {
     pub channels: Vec<Channel>,
     /// The other nodes that it knows.
     pub nodes: Vec<NodeInfo>,
+}
+
+/// Firmware below this may let a direct message fall back to the channel key, and may not say how a packet
+/// arrived.
+pub const MIN_FIRMWARE: (u32, u32, u32) = (2, 7, 15);
+
+/// The first three numbers of a firmware's version; `None` where there are none.
+pub fn firmware_version(text: &str) -> Option<(u32, u32, u32)> {
+    let mut numbers = text.split('.').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
 /// What the link tells the mesh side, in order. The channel is bounded (256): when it is full the

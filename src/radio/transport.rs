@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio_serial::{SerialPort as _, SerialPortBuilderExt as _, SerialStream};
 
 use super::discovery;
+use crate::config::PortSpec;
 
 /// How long a TCP connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -109,6 +110,25 @@ impl Connector {
         open: impl Fn() -> DuplexStream + Send + Sync + 'static,
     ) -> Connector {
         Connector { name: name.to_owned(), kind: Kind::Function(Arc::new(open)) }
+    }
+
+    /// What the configuration names; `None` for the simulator, which has to be started first.
+    pub fn to(port: &PortSpec) -> Option<Connector> {
+        match port {
+            PortSpec::Auto => Some(Connector::auto()),
+            PortSpec::Serial(path) => Some(Connector::serial(path.clone())),
+            PortSpec::Tcp(host) => Some(Connector::tcp(host.clone())),
+            PortSpec::Sim => None,
+        }
+    }
+
+    /// The device that would be opened now, where it is one.
+    pub fn device(&self) -> Option<PathBuf> {
+        match &self.kind {
+            Kind::Auto => discovery::only_radio(Path::new("/sys"), Path::new("/dev")).ok(),
+            Kind::Serial(path) => Some(path.clone()),
+            Kind::Tcp(_) | Kind::Function(_) => None,
+        }
     }
 
     /// For people.

@@ -5,6 +5,7 @@
 //! what it decodes, and must not read the radio's private key or a channel's key at all.
 
 mod encode;
+pub mod settings;
 
 use meshtastic::protobufs as radio;
 use prost::Message as _;
@@ -14,7 +15,9 @@ use super::{
 };
 use crate::node::{NodeNum, PacketId, PublicKey};
 
-pub use encode::{add_contact, disconnect, heartbeat, packet, set_time, want_config};
+pub use encode::{
+    FLUSH, LONG_NAME_MAX, add_contact, disconnect, heartbeat, packet, set_time, want_config,
+};
 
 #[allow(missing_docs)] // generated
 mod overlay {

@@ -22,6 +22,13 @@ struct MessagesParams {
     limit: Option<usize>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StopAllParams {
+    #[serde(default)]
+    resume: bool,
+}
+
 /// Runs a `mesh.*` method.
 pub(super) async fn handle(
     call: &mut Call<'_>,
@@ -36,6 +43,10 @@ pub(super) async fn handle(
             return Err(RpcError::params(format!("`limit` must be 1 to {MOST_MESSAGES}")));
         }
         return Ok(json!({ "messages": mesh.messages(limit).await.map_err(gone)? }));
+    }
+    if method == "mesh.stop-all" {
+        let StopAllParams { resume } = message::params(params)?;
+        return to_json(&mesh.stop_all(resume).await.map_err(gone)?);
     }
     let NoParams {} = message::params(params)?;
     match method {
@@ -136,6 +147,18 @@ pub(super) fn airtime_result() -> Value {
     ])
 }
 
+pub(super) fn stop_all_params() -> Value {
+    object(&[("resume?", flag("let answers leave again; without it everything is stopped"))])
+}
+
+pub(super) fn stop_all_result() -> Value {
+    object(&[
+        ("stopped", flag("is everything stopped now?")),
+        ("turns", count("questions that were ended without an answer")),
+        ("parts", count("parts that were withdrawn")),
+    ])
+}
+
 pub(super) fn status_result() -> Value {
     object(&[
         ("connected", flag("is the link up?")),
@@ -146,6 +169,7 @@ pub(super) fn status_result() -> Value {
         ("firmware", text("the radio's firmware")),
         ("region", text("the region's name")),
         ("modem", text("the preset's name, or the raw settings")),
+        ("stopped", flag("has the operator stopped all answers?")),
         ("warnings", list(text("what should be put right"))),
         ("turns_running", count("questions being answered")),
         ("turns_waiting", count("questions accepted, not yet begun")),

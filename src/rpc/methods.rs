@@ -176,6 +176,16 @@ pub static METHODS: &[Method] = &[
         errors: MAY_BE_AWAY,
     },
     Method {
+        name: "mesh.stop-all",
+        summary: "Stops every answer over the mesh: nothing is accepted and nothing leaves, across restarts, until \
+                  it is called with resume.",
+        access: OPERATOR,
+        csrf: true,
+        params: mesh::stop_all_params,
+        result: mesh::stop_all_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
         name: "system.disk-status",
         summary: "Used and free space of the node's file systems: the handler that the tool calls.",
         access: OPERATOR,

@@ -31,6 +31,9 @@ impl World {
             }
             return;
         }
+        if is_managed(&self.device.configs) {
+            return; // without a word
+        }
         let message = AdminMessage::decode(data.payload.as_slice());
         let result = match message.ok().and_then(|m| m.payload_variant) {
             Some(request) => self.admin(request, packet.id),
@@ -109,9 +112,9 @@ impl World {
                 self.device.nodes.clear();
                 self.plan_reboot(REBOOT_AFTER);
             }
-            Admin::BeginEditSettings(_) => self.device.editing = true,
+            Admin::BeginEditSettings(_) => self.device.begin(),
             Admin::CommitEditSettings(_) => {
-                self.device.editing = false;
+                self.device.saved = None;
                 self.plan_reboot(REBOOT_AFTER);
             }
             Admin::SetOwner(owner) => {
@@ -203,7 +206,7 @@ impl World {
         if let config::PayloadVariant::Device(device) = &wanted {
             self.device.owner.role = device.role;
         }
-        let reboots = reboots(&before, &wanted);
+        let reboots = reboots(&before, &wanted, self.device.firmware.starts_with("2.8."));
         if let Some(slot) = self.device.configs.get_mut(place) {
             *slot = wanted;
         }
@@ -214,7 +217,7 @@ impl World {
 
     /// A change that needs a reboot. Between begin and commit it waits for the commit.
     fn changed(&mut self) {
-        if !self.device.editing {
+        if self.device.saved.is_none() {
             self.plan_reboot(REBOOT_AFTER);
         }
     }
@@ -225,10 +228,17 @@ impl World {
     }
 }
 
-/// Which changes firmware 2.7 reboots for.
-fn reboots(before: &config::PayloadVariant, after: &config::PayloadVariant) -> bool {
+/// Does the radio ignore settings of its own client?
+fn is_managed(configs: &[config::PayloadVariant]) -> bool {
+    configs.iter().any(|c| matches!(c, config::PayloadVariant::Security(s) if s.is_managed))
+}
+
+/// Which changes the firmware reboots for. 2.8 applies those of the modem at once.
+fn reboots(before: &config::PayloadVariant, after: &config::PayloadVariant, is_2_8: bool) -> bool {
     use config::PayloadVariant as C;
     match (before, after) {
+        (C::Lora(_), C::Lora(_)) if is_2_8 => false,
+        (C::Security(_), _) => is_2_8,
         (C::Lora(old), C::Lora(new)) => {
             // These apply at once; anything else is a parameter of the modem.
             let same = config::LoRaConfig {

@@ -25,6 +25,8 @@ pub struct SimConfig {
     pub key: PublicKey,
     /// What the radio says of its firmware.
     pub firmware: String,
+    /// The radio takes settings only from its administrators, and says nothing to others'.
+    pub managed: bool,
     /// `Config.DeviceConfig.Role`. The default is `CLIENT_MUTE`, as a gateway should be.
     pub role: i32,
     /// How it modulates, and what it may.
@@ -70,6 +72,7 @@ impl Default for SimConfig {
             short_name: "TMB".to_owned(),
             key: key_for("Tombolo Node"),
             firmware: "2.7.26.54e0d8d".to_owned(),
+            managed: false,
             role: Role::ClientMute as i32,
             lora: SimLora::default(),
             channels: vec![SimChannel::named(""), SimChannel::named("bots")],

@@ -32,8 +32,18 @@ pub(super) struct Device {
     pub configs: Vec<config::PayloadVariant>,
     pub modules: Vec<module_config::PayloadVariant>,
     pub nodes: Vec<KnownNode>,
-    /// Between begin and commit nothing reboots.
-    pub editing: bool,
+    /// Between begin and commit nothing reboots, and nothing is saved: what a reboot brings back.
+    pub saved: Option<Box<Saved>>,
+}
+
+/// The settings in the radio's flash while other ones are being edited.
+#[derive(Debug)]
+pub(super) struct Saved {
+    key: PublicKey,
+    owner: User,
+    channels: Vec<Channel>,
+    configs: Vec<config::PayloadVariant>,
+    modules: Vec<module_config::PayloadVariant>,
 }
 
 /// A line of the radio's node table.
@@ -75,7 +85,7 @@ impl Device {
             configs: configs_of(config),
             modules: modules(),
             nodes: Vec::new(),
-            editing: false,
+            saved: None,
         };
         for peer in config.peers.iter().filter(|p| p.known) {
             let short: String = peer.name.chars().take(3).collect::<String>().to_uppercase();
@@ -91,6 +101,29 @@ impl Device {
             node.saved = true;
         }
         device
+    }
+
+    /// Later changes stay in memory until they are committed.
+    pub fn begin(&mut self) {
+        self.saved.get_or_insert_with(|| {
+            Box::new(Saved {
+                key: self.key,
+                owner: self.owner.clone(),
+                channels: self.channels.clone(),
+                configs: self.configs.clone(),
+                modules: self.modules.clone(),
+            })
+        });
+    }
+
+    /// Forgets what was not committed.
+    pub fn restart(&mut self) {
+        if let Some(saved) = self.saved.take() {
+            let Saved { key, owner, channels, configs, modules } = *saved;
+            (self.key, self.owner, self.channels) = (key, owner, channels);
+            (self.configs, self.modules) = (configs, modules);
+        }
+        self.nodes.retain(|n| n.saved);
     }
 
     pub fn lora(&self) -> config::LoRaConfig {
@@ -318,6 +351,7 @@ fn configs_of(sim: &SimConfig) -> Vec<config::PayloadVariant> {
             // As invented as the public one: it opens nothing.
             private_key: invented(&format!("simulated private key of {}", sim.name)).to_vec(),
             serial_enabled: true,
+            is_managed: sim.managed,
             ..config::SecurityConfig::default()
         }),
         C::Sessionkey(config::SessionkeyConfig {}),

@@ -186,8 +186,7 @@ impl World {
         self.seen = Recent::new(HISTORY);
         self.clock = None;
         self.meter.forget();
-        self.device.editing = false;
-        self.device.nodes.retain(|n| n.saved);
+        self.device.restart();
         self.after(micros(downtime), Event::Booted);
     }
 

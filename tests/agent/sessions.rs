@@ -4,7 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use super::{Answer, BOTH, Place, ScriptedOllama, files, last_request};
+use super::place::{BOTH, Place, Protocol, files, last_request};
+use crate::support::ollama::{Answer, ScriptedOllama};
 
 #[tokio::test]
 async fn a_session_goes_on_with_its_questions_answers_and_calls() {
@@ -95,7 +96,7 @@ async fn the_configuration_says_where_the_model_and_the_data_are_and_which_proto
         "data_dir = {data:?}\n[assistant.ollama]\nurl = {url:?}\nmodel = \"toy\"\nprotocol = \"json\"\n"
     );
     std::fs::write(&config, text).unwrap();
-    server.push(super::Protocol::Json.text("yes"));
+    server.push(Protocol::Json.text("yes"));
     let config = config.to_str().unwrap();
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_tombolo"))
         .args(["agent", "--config", config, "--session", "s", "hello"])

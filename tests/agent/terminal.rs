@@ -8,7 +8,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::json;
 use tokio::process::Command;
 
-use super::{Answer, Place, Protocol, ScriptedOllama};
+use super::place::{Place, Protocol};
+use crate::support::ollama::{Answer, ScriptedOllama};
 
 /// Reads until these words have come; everything that came.
 fn until(screen: &mut File, words: &str, seen: &mut String) {

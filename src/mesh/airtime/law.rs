@@ -20,6 +20,8 @@ const STALE_MS: u64 = 180_000;
 const SAMPLE_LAG_MS: u64 = 60_000;
 /// Answers leave one in so many of the share to commands: a `stop` must always get through.
 const RESERVE: u64 = 20;
+/// One in so many of what the law allows is left to the radio's own acks, whatever the share.
+const ACKS: u64 = 50;
 /// Percent of an hour in µs.
 const PERCENT_US: f64 = 36_000_000.0;
 
@@ -36,6 +38,8 @@ pub struct Law {
     pub limit_us: u64,
     /// Does it sign what it broadcasts (firmware 2.8)?
     pub signs: bool,
+    /// Licensed mode: everything goes in the clear.
+    pub licensed: bool,
 }
 
 impl Law {
@@ -51,8 +55,15 @@ impl Law {
         if !lora.tx_enabled {
             return Err("the radio's transmitter is switched off (tx_enabled)".into());
         }
-        if lora.override_duty_cycle {
+        let licensed = radio.owner.licensed;
+        if lora.override_duty_cycle && !licensed {
             return Err("the radio's duty cycle override is on: switch it off".into());
+        }
+        if lora.override_duty_cycle && !region.is_amateur() {
+            return Err(format!(
+                "the radio's duty cycle override is on, and {} is no amateur band: switch it off",
+                region.name
+            ));
         }
         let new = is_2_8(&radio.firmware);
         let modem_of = if new { Modem::from_settings_2_8 } else { Modem::from_settings };
@@ -71,9 +82,27 @@ impl Law {
                 region.name
             ));
         }
+        if !within(region, &modem, lora.override_frequency) {
+            return Err(format!(
+                "the radio's own frequency ({} MHz) is outside the band of {}",
+                lora.override_frequency, region.name
+            ));
+        }
         let router = matches!(radio.role, ROUTER | ROUTER_LATE);
-        Ok(Law { modem, limit_us: region.limit_us_per_hour_for(router), signs: new })
+        // The duty cycle counts in licensed mode too: the override never raises it here.
+        let limit_us = region.limit_us_per_hour_for(router);
+        Ok(Law { modem, limit_us, signs: new && !licensed, licensed })
     }
+}
+
+/// Are both edges of the channel in the band? `mhz`: a frequency that the owner chose, 0 for none.
+fn within(region: &Region, modem: &Modem, mhz: f32) -> bool {
+    let (centre, half) = (f64::from(mhz) * 1e6, f64::from(modem.bandwidth_hz) / 2.0);
+    // The radio keeps the figure in 32 bits: it is right to some 30 Hz.
+    let slack = 100.0;
+    mhz == 0.0
+        || (centre - half >= f64::from(region.start_khz) * 1e3 - slack
+            && centre + half <= f64::from(region.end_khz) * 1e3 + slack)
 }
 
 /// Firmware 2.8 or later; so is one that doesn't say, because that counts more airtime.
@@ -196,7 +225,7 @@ impl Air {
         let share = self.share_us(law);
         let own = match purpose {
             Use::Answer => share - share / RESERVE,
-            Use::Command => share,
+            Use::Command => share.min(law.limit_us - law.limit_us / ACKS),
         };
         let Some(own_at) = ledger.fits_at_ms(need_us, own, now) else { return Admission::Never };
         if own_at > now.mono_ms {

@@ -205,6 +205,78 @@ fn the_law_comes_from_the_region_and_the_modems_real_settings() {
 }
 
 #[test]
+fn the_duty_cycle_override_is_refused_outside_licensed_mode_and_outside_amateur_bands() {
+    for (licensed, region, allowed) in [
+        (false, 3, false),
+        (false, 34, false),
+        (true, 3, false), // EU_868
+        (true, 29, false),
+        (true, 2, true),  // EU_433
+        (true, 34, true), // ITU1_70CM
+    ] {
+        let mut info = radio();
+        info.owner.licensed = licensed;
+        info.lora.region = region;
+        assert!(Law::of(&info).is_ok(), "{region}: without the override");
+        info.lora.override_duty_cycle = true;
+        let law = Law::of(&info);
+        assert_eq!(law.is_ok(), allowed, "{licensed} {region}");
+        match law {
+            // The override lifts nothing here.
+            Ok(law) if region == 2 => assert_eq!(law.limit_us, 360_000_000),
+            Ok(_) => {}
+            Err(why) => assert!(why.contains("override"), "{why}"),
+        }
+    }
+}
+
+#[test]
+fn both_edges_of_a_frequency_of_the_owners_own_are_in_the_band() {
+    let law = |mhz: f32, bandwidth: u32| {
+        let mut info = radio();
+        info.lora.use_preset = false;
+        (info.lora.bandwidth, info.lora.spread_factor, info.lora.coding_rate) = (bandwidth, 11, 5);
+        info.lora.override_frequency = mhz;
+        Law::of(&info)
+    };
+    // EU_868 is 869.4 to 869.65 MHz.
+    for (mhz, bandwidth, allowed) in [
+        (0.0, 250, true),
+        (869.525, 250, true),
+        (869.526, 250, false),
+        (869.524, 250, false),
+        (869.4625, 125, true),
+        (869.4615, 125, false),
+        (869.5875, 125, true),
+        (869.5885, 125, false),
+        (433.0, 125, false),
+        (f32::NAN, 125, false),
+        (f32::INFINITY, 125, false),
+        (-1.0, 125, false),
+    ] {
+        let law = law(mhz, bandwidth);
+        assert_eq!(law.is_ok(), allowed, "{mhz} {bandwidth} {law:?}");
+    }
+}
+
+#[test]
+fn a_fiftieth_of_the_law_is_left_to_the_radios_acks_even_at_full_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = open(&folder, "boot-a", 0);
+    let law = Law::of(&radio()).unwrap();
+    let admit = |share, us, purpose| Air::new(share).admit(us, purpose, &law, &ledger, at(0));
+    assert_eq!(admit(1.0, 352_800_000, Use::Command), Admission::Now);
+    assert_eq!(admit(1.0, 352_800_001, Use::Command), Admission::Never);
+    assert_eq!(admit(1.0, 342_000_000, Use::Answer), Admission::Now);
+    assert_eq!(admit(1.0, 342_000_001, Use::Answer), Admission::Never);
+    assert_eq!(
+        admit(0.5, 180_000_000, Use::Command),
+        Admission::Now,
+        "far below it nothing changes"
+    );
+}
+
+#[test]
 fn the_share_only_ever_lowers_the_limit() {
     let law = Law::of(&radio()).unwrap();
     for (share, us) in [(0.5, 180_000_000), (1.0, 360_000_000), (7.0, 360_000_000), (-1.0, 0)] {

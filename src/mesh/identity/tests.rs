@@ -24,6 +24,7 @@ fn envelope(packet: &Inbound, tags_transport: bool, held: Option<PublicKey>) -> 
     let radio = Receiver {
         my_node: ME,
         tags_transport,
+        licensed: false,
         channel_name: &|_| "bots".to_owned(),
         key_of: &|_| held,
     };

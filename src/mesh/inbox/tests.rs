@@ -12,6 +12,7 @@ fn read_it(packet: &Inbound) -> Option<Result<Letter, (Ignored, String)>> {
     let radio = Receiver {
         my_node: ME,
         tags_transport: true,
+        licensed: false,
         channel_name: &|index| format!("ch{index}"),
         key_of: &|_| Some(KEY_A),
     };

@@ -4,7 +4,8 @@
 //!
 //! How an ack moves a part on: the destination's ack delivers it and the next part may leave. After another
 //! node's repetition (*relayed*) the radio repeats no more, so the next part leaves one full retry time
-//! after the hand-over, and a real ack still counts then. After silence it leaves when three of those have
+//! after the hand-over, and a real ack still counts then; but where nothing at all was heard of the peer
+//! meanwhile, it is away, and the part waits, once, until it is heard. After silence it leaves when three of those have
 //! passed (*not confirmed*), and a real ack still counts even then.
 
 use super::part::{Known, Stage};
@@ -35,6 +36,8 @@ pub(super) struct Flight {
     pub airtime_us: u32,
     pub want_ack: bool,
     pub relayed: bool,
+    /// Something was heard of the peer since: it is there.
+    pub peer_heard: bool,
 }
 
 impl Flight {
@@ -152,6 +155,10 @@ impl Outbox {
             let repeats = flight.all_repeats_us();
             let Some(flight) = self.land(id, repeats, now) else { continue };
             let (order, part) = (flight.order, flight.part);
+            let away = flight.relayed && !flight.peer_heard;
+            if away && self.hold_relayed(order, part, now) {
+                continue;
+            }
             if !flight.relayed && self.hold_refused(order, part, now) {
                 continue;
             }

@@ -125,6 +125,13 @@ impl Outbox {
             if spent == Some(purpose) {
                 continue; // one that waits for airtime is not overtaken by its like
             }
+            if law.licensed && reply.to.key().is_some() {
+                // It was for that key alone, and a licensed radio sends everything in the clear.
+                let why = "the radio is in licensed mode: nothing is encrypted, so it is not sent";
+                self.break_off(order, part, why.to_owned());
+                wake = earliest(wake, Some(now.mono_ms));
+                continue;
+            }
             let need = need_us(reply, part, &law);
             match self.air.admit(need, purpose, &law, &self.ledger, now) {
                 Admission::Now => match self.hand_over(order, part, &law, now) {
@@ -171,6 +178,10 @@ impl Outbox {
     }
 
     fn hard_obstacle(&self, now: Now) -> Option<Obstacle> {
+        if self.stopped {
+            let reason = "the operator has stopped all answers".to_owned();
+            return Some(Obstacle { reason, until_ms: None });
+        }
         if self.gate.disk_until_ms > now.mono_ms {
             let reason = "the data folder can't be written: nothing is sent meanwhile".to_owned();
             return Some(Obstacle { reason, until_ms: Some(self.gate.disk_until_ms) });
@@ -286,6 +297,7 @@ impl Outbox {
             airtime_us,
             want_ack,
             relayed: false,
+            peer_heard: false,
         };
         self.flights.insert(id, flight);
         self.turn += 1;
@@ -317,7 +329,7 @@ impl Outbox {
         id: PacketId,
         want_ack: bool,
     ) -> Option<Outbound> {
-        let hops = self.radio.as_ref().map_or(0, |radio| radio.lora.hop_limit);
+        let part = reply.parts.get(index)?;
         let (to, channel, pki_key) = match &reply.to {
             Destination::Direct { node, key } => (*node, 0, *key),
             Destination::Channel { index } => (NodeNum::BROADCAST, *index, None),
@@ -327,14 +339,22 @@ impl Outbox {
             channel,
             id,
             port: port::TEXT_MESSAGE,
-            bytes: reply.parts.get(index)?.text.clone().into_bytes(),
+            bytes: part.text.clone().into_bytes(),
             want_ack,
             want_response: false,
-            hop_limit: if hops == 0 { HOPS } else { hops.min(MAX_HOPS) },
+            hop_limit: self.hop_limit(reply.hops.filter(|_| part.silent == 0)),
             reply_id: reply.in_reply_to,
             emoji: reply.kind == ReplyKind::Reaction,
             pki_key,
         })
+    }
+
+    /// As far as the question came and one hop more, for the way back may be another; the radio's own limit at most,
+    /// and that much where nobody knows or it was too few. Never 0: that would mean the radio's own.
+    fn hop_limit(&self, taken: Option<u32>) -> u32 {
+        let own = self.radio.as_ref().map_or(0, |radio| radio.lora.hop_limit);
+        let own = if own == 0 { HOPS } else { own.min(MAX_HOPS) };
+        taken.map_or(own, |taken| taken.saturating_add(1).min(own))
     }
 
     /// Random, never 0, never one that is remembered.

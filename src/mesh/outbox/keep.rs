@@ -7,7 +7,7 @@ use super::part::{Known, Reply, Stage};
 use super::{Destination, Outbox, ReplyKind};
 use crate::assistant::{PeerId, TurnId};
 use crate::clock::Now;
-use crate::node::NodeNum;
+use crate::node::{NodeNum, PublicKey};
 use crate::store::StoreError;
 
 /// Replies kept. Above it the oldest go: first the finished, then what waits for `more`, then what waits
@@ -30,9 +30,7 @@ impl Outbox {
     /// # Errors
     /// When it can't be written: then nothing is released.
     pub fn more(&mut self, peer: &PeerId, now: Now) -> Result<usize, StoreError> {
-        let last = self.replies.values().rev();
-        let last = last.filter(|r| r.peer == *peer && r.kind == ReplyKind::Answer).map(|r| r.order);
-        let Some(order) = last.take(1).next() else { return Ok(0) };
+        let Some(order) = self.last_answer(peer).map(|reply| reply.order) else { return Ok(0) };
         let stamp = self.stamp(now);
         self.change(order, |reply| {
             if !reply.waits_for_more() {
@@ -73,8 +71,17 @@ impl Outbox {
     /// # Errors
     /// When it can't be written. What could not be written is withdrawn in memory all the same.
     pub fn stop(&mut self, peer: &PeerId, now: Now) -> Result<usize, StoreError> {
-        let theirs = |r: &&Reply| r.peer == *peer && r.kind == ReplyKind::Answer && !r.stopped;
-        let orders: Vec<u64> = self.replies.values().filter(theirs).map(|r| r.order).collect();
+        self.withdraw(|reply| reply.peer == *peer && reply.kind == ReplyKind::Answer, now)
+    }
+
+    /// Withdraws those replies as far as they have not left. Gives the number of parts.
+    pub(super) fn withdraw(
+        &mut self,
+        wanted: impl Fn(&Reply) -> bool,
+        now: Now,
+    ) -> Result<usize, StoreError> {
+        let going = self.replies.values().filter(|reply| !reply.stopped && wanted(reply));
+        let orders: Vec<u64> = going.map(|reply| reply.order).collect();
         let mut withdrawn = 0;
         let mut written = Ok(());
         for order in orders {
@@ -113,6 +120,10 @@ impl Outbox {
 
     /// Some packet of that node was received: what was held for it goes.
     pub fn heard(&mut self, node: NodeNum, now: Now) {
+        for flight in self.flights.values_mut() {
+            let reply = self.replies.get(&flight.order);
+            flight.peer_heard |= reply.is_some_and(|reply| reply.to.node() == Some(node));
+        }
         let mut released = Vec::new();
         for reply in self.replies.values_mut().filter(|reply| reply.to.node() == Some(node)) {
             for (index, part) in reply.parts.iter_mut().enumerate() {
@@ -130,7 +141,7 @@ impl Outbox {
     }
 
     /// Changes one reply on disk and in memory, or neither.
-    fn change<T>(
+    pub(super) fn change<T>(
         &mut self,
         order: u64,
         change: impl FnOnce(&mut Reply) -> T,
@@ -200,7 +211,7 @@ impl Outbox {
                 }
             }
         }
-        let spent = |r: &&Reply| r.kind == ReplyKind::Reaction && r.done();
+        let spent = |r: &&Reply| (r.kind == ReplyKind::Reaction || r.forgotten) && r.done();
         for order in self.replies.values().filter(spent).map(|r| r.order).collect::<Vec<_>>() {
             self.forget(order);
         }
@@ -249,7 +260,7 @@ impl Outbox {
         }
     }
 
-    fn forget(&mut self, order: u64) {
+    pub(super) fn forget(&mut self, order: u64) {
         let Some(reply) = self.replies.get(&order) else { return };
         if reply.on_disk()
             && let Err(error) = self.folder.remove(&reply.id)
@@ -262,6 +273,14 @@ impl Outbox {
 }
 
 impl Destination {
+    /// The key that it is for.
+    pub(super) fn key(&self) -> Option<PublicKey> {
+        match self {
+            Destination::Direct { key, .. } => *key,
+            Destination::Channel { .. } => None,
+        }
+    }
+
     /// The node of a direct message.
     pub(super) fn node(&self) -> Option<NodeNum> {
         match self {

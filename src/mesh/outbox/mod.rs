@@ -10,6 +10,7 @@ mod folder;
 mod gate;
 mod keep;
 mod part;
+mod recall;
 mod refusal;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use self::flight::Flight;
 use self::folder::Folder;
 use self::gate::Gate;
 use self::part::{Known, Reply, Stage, Stamp};
+pub use self::recall::Again;
 use crate::assistant::{PeerId, TurnId};
 use crate::clock::Now;
 use crate::mesh::airtime::Ledger;
@@ -79,6 +81,9 @@ pub struct NewReply {
     pub in_reply_to: Option<PacketId>,
     /// What kind it is.
     pub kind: ReplyKind,
+    /// The hops that the packet took to us, where known: the reply is given one more, and the radio's own limit
+    /// when that was too few.
+    pub hops: Option<u32>,
     /// Markdown or plain text; the outbox plans it.
     pub text: String,
 }
@@ -110,6 +115,8 @@ pub struct Outbox {
     radio: Option<Arc<RadioInfo>>,
     law: Result<Law, String>,
     up: bool,
+    /// The operator has stopped everything.
+    stopped: bool,
     /// By order. Bounded: see [`keep`].
     replies: BTreeMap<u64, Reply>,
     next_order: u64,
@@ -159,6 +166,7 @@ impl Outbox {
             radio: None,
             law: Err("there has been no radio yet".to_owned()),
             up: false,
+            stopped: false,
             next_order: kept.len() as u64,
             replies: kept,
             flights: BTreeMap::new(),
@@ -253,6 +261,12 @@ impl Outbox {
         let parts = self.replies.values().map(waiting).sum();
         let kept = self.replies.values().filter(|r| r.waits_for_more() || r.held()).count();
         (parts, kept)
+    }
+
+    /// How long a full part is on air, ms; 0 while that is not known.
+    pub fn full_frame_ms(&self) -> u64 {
+        let us = self.law.as_ref().map_or(0, flight::full_part_us) / flight::TRANSMISSIONS;
+        us / 1000
     }
 
     fn stamp(&self, now: Now) -> Stamp {

@@ -160,6 +160,12 @@ pub(super) struct Reply {
     pub stopped: bool,
     /// When it was last asked for.
     pub used: Stamp,
+    /// The hops that the question took, where known; `None` after it had to be sent again.
+    #[serde(default)]
+    pub hops: Option<u32>,
+    /// The peer wants it deleted: as soon as nothing of it is on its way.
+    #[serde(default)]
+    pub forgotten: bool,
 }
 
 impl Reply {
@@ -189,6 +195,8 @@ impl Reply {
             repeated: false,
             stopped: false,
             used,
+            hops: new.hops,
+            forgotten: false,
         };
         reply.plan_from(0, 0);
         reply.released = reply.parts.len().min(burst);
@@ -274,6 +282,19 @@ impl Reply {
         }
         self.stopped = false;
         self.repeated = true;
+        self.hops = None;
+    }
+
+    /// Those parts as if they had never left; what failed behind them waits for `more` again.
+    pub fn send_again(&mut self, wanted: std::ops::Range<usize>) {
+        for (index, part) in self.parts.iter_mut().enumerate() {
+            let unsent = matches!(part.known, Known::Failed(_) | Known::Cancelled);
+            if wanted.contains(&index) || (unsent && index >= self.released) {
+                part.reset();
+            }
+        }
+        self.stopped = false;
+        self.hops = None;
     }
 }
 

@@ -158,6 +158,21 @@ impl Outbox {
         true
     }
 
+    /// Only passed on by others, and its peer is away: it waits once until that is heard. False: it has waited
+    /// before, or is not worth it.
+    pub(super) fn hold_relayed(&mut self, order: u64, index: usize, now: Now) -> bool {
+        let worth = |reply: &super::part::Reply| reply.kind != ReplyKind::Notice && !reply.stopped;
+        if !self.replies.get(&order).is_some_and(worth) {
+            return false;
+        }
+        let Some(part) = self.part_mut(order, index).filter(|part| part.silent < 2) else {
+            return false;
+        };
+        part.silent = 2;
+        self.hold(order, index, now);
+        true
+    }
+
     fn hold(&mut self, order: u64, index: usize, now: Now) {
         let why = "until the peer is heard again, at most 24 hours".to_owned();
         self.requeue(order, index, Known::Waiting(why));

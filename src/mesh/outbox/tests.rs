@@ -3,6 +3,7 @@
 mod delivery;
 mod keeping;
 mod pace;
+mod recalling;
 mod refusals;
 mod simulated;
 
@@ -88,6 +89,7 @@ impl Bench {
             to: Destination::Direct { node, key: Some(PublicKey([7; 32])) },
             in_reply_to: Some(PacketId(77)),
             kind,
+            hops: None,
             text: text.to_owned(),
         }
     }

@@ -35,6 +35,7 @@ fn receiver() -> Receiver<'static> {
     Receiver {
         my_node: ME,
         tags_transport: true,
+        licensed: false,
         channel_name: &|index| if index == 1 { "bots".to_owned() } else { "LongFast".to_owned() },
         key_of: &|node| (node == ANA).then_some(KEY_A),
     }

@@ -64,6 +64,9 @@ fn what_is_not_seen_goes_except_inside_an_emoji() {
         ("\u{1F600}\u{E0068}\u{E0069}\u{E007F}", "\u{1F600}"),
         ("\u{1F600}\u{FE01}\u{FE02}\u{E0101}", "\u{1F600}"),
         ("\u{1F3F4}\u{E0068}\u{E0069}", "\u{1F3F4}"),
+        // a mark of Malayalam that joins with what follows: the emoji is not in front of its grapheme
+        ("\u{D4E}\u{2764}\u{FE0F}", "\u{D4E}\u{2764}\u{FE0F}"),
+        ("\u{D4E}\u{FE0F}a", "\u{D4E}a"),
         ("\u{1F600}\u{FE0F}\u{FE0F}", "\u{1F600}\u{FE0F}"),
         ("\u{1F600}\u{200D}a", "\u{1F600}a"),
         ("a\r\nb\rc\u{2028}d\te\u{A0}f", "a\nb\nc\nd e f"),

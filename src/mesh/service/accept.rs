@@ -64,6 +64,7 @@ impl Mesh {
         let receiver = Receiver {
             my_node: radio.my_node,
             tags_transport: super::shown::tags_transport(&radio.firmware),
+            licensed: radio.owner.licensed,
             channel_name: &|index| super::shown::channel_name(&radio, index),
             key_of: &|node| self.nodes.key_of(node),
         };
@@ -77,7 +78,7 @@ impl Mesh {
                     self.security("spoofed_sender", packet.from, detail, now);
                 }
                 if reason != Ignored::NotForUs {
-                    let peer = self.contacts.identify(&envelope);
+                    let peer = self.identify(&envelope);
                     self.note(&envelope, &peer, text, Some(reason), false, now);
                 }
             }
@@ -87,10 +88,10 @@ impl Mesh {
     fn letter(&mut self, letter: &Letter, now: Now) {
         let envelope = &letter.envelope;
         let triggered = self.trigger.question(&letter.text);
-        let mut peer = self.contacts.identify(envelope);
+        let mut peer = self.identify(envelope);
         if !policy::is_denied(&self.config, envelope, &peer) {
             self.observe(envelope, triggered.is_some(), now);
-            peer = self.contacts.identify(envelope);
+            peer = self.identify(envelope);
         }
         let question = match triggered {
             _ if trigger::starts_with_part_mark(&letter.text) => Err(Ignored::PartMark),
@@ -129,6 +130,9 @@ impl Mesh {
         now: Now,
     ) -> Result<Option<Command>, Ignored> {
         policy::scope(&self.config, &letter.envelope, peer)?;
+        if self.stopped {
+            return Err(Ignored::Stopped);
+        }
         let turn = seen::turn_id(&peer.id, letter.envelope.id, &letter.text);
         if self.seen.contains(&turn) {
             if peer.assurance != Assurance::Unverified {
@@ -140,7 +144,14 @@ impl Mesh {
         if self.turns.contains_key(&turn) {
             return Err(Ignored::BeingAnswered);
         }
-        if let Some(command) = Command::parse(question) {
+        let command = Command::parse(question);
+        self.guard_against_loops(letter, peer, command, now)?;
+        if command == Some(Command::Short)
+            && let Some(wish) = self.wish_for_less(letter, peer)
+        {
+            return self.question(letter, peer, turn, &wish, now).map(|()| None);
+        }
+        if let Some(command) = command {
             // What stops something is never refused; only its confirmation costs.
             if command != Command::Stop {
                 self.charge(letter, peer, &turn, Cost::Command, now)?;
@@ -221,44 +232,6 @@ impl Mesh {
         self.reply(id, envelope, peer, ReplyKind::Notice, text, now);
     }
 
-    fn carry_out(&mut self, command: Command, letter: &Letter, peer: &Peer, now: Now) {
-        let turn = seen::turn_id(&peer.id, letter.envelope.id, &letter.text);
-        let text = match command {
-            Command::Help => commands::help(self.trigger.word()),
-            Command::Ping => commands::pong(&letter.signal),
-            Command::Confirmation => commands::NOTHING_TO_CONFIRM.to_owned(),
-            Command::More => {
-                // Recorded before it acts: a replay must not release another burst.
-                self.record(&turn, &peer.id, None, Outcome::Command, now);
-                match self.outbox.more(&peer.id, now) {
-                    Ok(0) => commands::NOTHING_MORE.to_owned(),
-                    Ok(_) => return,
-                    Err(error) => {
-                        tracing::error!(error = %error, "the rest of an answer could not be released");
-                        return;
-                    }
-                }
-            }
-            Command::Stop => {
-                let anything = self.stop(&peer.id, now);
-                if anything {
-                    // Recorded at once: a replay must not stop a later turn. One that stopped nothing is
-                    // recorded only when it is answered, so that a flood of them can't fill the memory.
-                    self.record(&turn, &peer.id, None, Outcome::Command, now);
-                }
-                let per_hour = self.config.queries_per_hour;
-                if !self.budgets.take(verified(peer), Cost::Command, per_hour, now.mono_ms) {
-                    return;
-                }
-                commands::stopped(anything).to_owned()
-            }
-        };
-        self.reply(turn.clone(), &letter.envelope, peer, ReplyKind::Command, text, now);
-        if !self.seen.contains(&turn) {
-            self.record(&turn, &peer.id, None, Outcome::Command, now);
-        }
-    }
-
     fn observe(&mut self, envelope: &Envelope, triggered: bool, now: Now) {
         let (finding, saved) = self.contacts.observe(envelope, now);
         if let Err(error) = saved {
@@ -312,7 +285,7 @@ impl Mesh {
         });
     }
 
-    fn security(&mut self, kind: &'static str, from: NodeNum, detail: &str, now: Now) {
+    pub(super) fn security(&mut self, kind: &'static str, from: NodeNum, detail: &str, now: Now) {
         self.told.retain(|_, until| *until > now.mono_ms);
         if self.told.contains_key(&(kind, from)) || self.told.len() >= MAX_TOLD {
             return;

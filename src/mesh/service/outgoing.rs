@@ -27,6 +27,7 @@ const MAX_SHOWN: usize = 256;
 /// Whom a reply is for.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
+    peer: PeerId,
     node: NodeNum,
     assurance: Assurance,
     channel: Option<String>,
@@ -54,6 +55,7 @@ impl Mesh {
         text: String,
     ) -> NewReply {
         let shown = Shown {
+            peer: peer.id.clone(),
             node: envelope.from,
             assurance: peer.assurance,
             channel: envelope.channel.as_ref().map(|channel| channel.name.clone()),
@@ -73,6 +75,7 @@ impl Mesh {
             to,
             in_reply_to: Some(envelope.id).filter(|id| *id != PacketId(0)),
             kind,
+            hops: envelope.hops,
             text,
         }
     }
@@ -171,6 +174,7 @@ impl Mesh {
             OutboxEvent::PartSent { reply, name, id, part, text, .. } => {
                 let shown = self.shown.iter().rev().find(|(known, _)| known == reply);
                 let shown = shown.map_or_else(|| unknown(*id, handed), |(_, shown)| shown.clone());
+                self.loops.answered(&shown.peer, now.mono_ms);
                 let view = MessageView {
                     at: now.unix_ms,
                     direction: "out",
@@ -203,6 +207,7 @@ impl Mesh {
 fn unknown(id: PacketId, handed: &[Outbound]) -> Shown {
     let packet = handed.iter().find(|packet| packet.id == id);
     Shown {
+        peer: PeerId(String::new()),
         node: packet.map_or(NodeNum::BROADCAST, |packet| packet.to),
         assurance: match packet.and_then(|packet| packet.pki_key) {
             Some(_) => Assurance::Verified,

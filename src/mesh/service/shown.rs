@@ -5,12 +5,10 @@ use tombolo_hw::region::Region;
 
 use super::Mesh;
 use crate::clock::Now;
+use crate::mesh::airtime::law::Law;
 use crate::mesh::inbox;
 use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus};
-use crate::radio::RadioInfo;
-
-/// Firmware below this may let a direct message fall back to the channel key, and may not say how a packet arrived.
-const MIN_FIRMWARE: (u32, u32, u32) = (2, 7, 15);
+use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
 
 impl Mesh {
     /// Answers a query. That its asker has gone is fine.
@@ -23,6 +21,7 @@ impl Mesh {
             MeshQuery::Messages(limit, reply) => reply.send(self.messages.view(limit)).is_ok(),
             MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
             MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
+            MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
             MeshQuery::Reconfigure(settings, reply) => {
                 let (mesh, airtime) = *settings;
                 self.reconfigure(mesh, &airtime);
@@ -41,6 +40,7 @@ impl Mesh {
             turns_waiting,
             parts_waiting,
             kept_answers,
+            stopped: self.stopped,
             airtime: self.outbox.airtime(now),
             warnings: self.warnings(),
             ..MeshStatus::default()
@@ -78,6 +78,9 @@ impl Mesh {
     /// What the operator should put right.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.contacts.warnings().to_vec();
+        if self.stopped {
+            warnings.push("all answers are stopped, until they are resumed".to_owned());
+        }
         if self.trigger.word().is_empty() {
             warnings.push("the trigger is empty: no text is a question".to_owned());
         }
@@ -94,7 +97,7 @@ impl Mesh {
 }
 
 fn radio_warnings(radio: &RadioInfo, warnings: &mut Vec<String>) {
-    match version(&radio.firmware) {
+    match firmware_version(&radio.firmware) {
         Some(version) if version < MIN_FIRMWARE => warnings.push(format!(
             "firmware {} is older than 2.7.15: a direct message may be forged or fall back to the \
              channel key; update the radio",
@@ -103,31 +106,23 @@ fn radio_warnings(radio: &RadioInfo, warnings: &mut Vec<String>) {
         Some(_) => {}
         None => warnings.push("the radio does not say its firmware".to_owned()),
     }
-    let lora = &radio.lora;
-    for (wrong, warning) in [
-        (lora.region == 0, "the region is unset: nothing is sent"),
-        (!lora.tx_enabled, "the radio's transmitter is switched off"),
-        (lora.override_duty_cycle, "the radio ignores the duty cycle: nothing is sent"),
-        (
-            radio.owner.licensed,
-            "the radio is in licensed mode: without encryption nobody can be verified",
-        ),
-        (radio.public_key.is_none(), "the radio has no key of its own: nobody can be verified"),
-    ] {
-        if wrong {
-            warnings.push(warning.to_owned());
-        }
+    if let Err(reason) = Law::of(radio) {
+        warnings.push(format!("nothing is sent: {reason}"));
+    }
+    if radio.owner.licensed {
+        warnings.push(
+            "the radio is in licensed mode: everything is sent in the clear, nobody can be verified, and \
+             nobody has tools or memory; its owner answers for what is sent, under the call sign in its name"
+                .to_owned(),
+        );
+    } else if radio.public_key.is_none() {
+        warnings.push("the radio has no key of its own: nobody can be verified".to_owned());
     }
 }
 
 /// Does that firmware mark how a packet arrived? Unknown firmware is taken to, which trusts less.
 pub(super) fn tags_transport(firmware: &str) -> bool {
-    version(firmware).is_none_or(|version| version >= MIN_FIRMWARE)
-}
-
-fn version(firmware: &str) -> Option<(u32, u32, u32)> {
-    let mut numbers = firmware.split('.').map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??, numbers.next()??))
+    firmware_version(firmware).is_none_or(|version| version >= MIN_FIRMWARE)
 }
 
 /// A channel's name as people know it: its own, or the preset's where it has none.

@@ -3,7 +3,9 @@
 mod authority;
 mod bench;
 mod fairness;
+mod halt;
 mod manners;
+mod orders;
 mod restart;
 mod sim;
 mod status;

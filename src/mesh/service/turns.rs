@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Mesh;
+use super::orders::Asker;
 use super::outgoing::Unsubmitted;
-use crate::assistant::{ChatContext, ChatReply, ChatStatus, PeerId, TurnId};
+use crate::assistant::{ChatContext, ChatReply, ChatStatus, ModelPlace, PeerId, TurnId};
 use crate::clock::Now;
 use crate::mesh::budget::NoticeKind;
 use crate::mesh::identity::Peer;
@@ -32,7 +33,7 @@ const TURN_LIMIT: Duration = Duration::from_secs(900);
 /// How long a stopped turn may take to notice.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Of a text budget, bytes that are left free for a number mark.
-const MARK_BYTES: usize = 5;
+pub(super) const MARK_BYTES: usize = 5;
 
 /// An accepted question that has not ended.
 pub(super) struct Turn {
@@ -42,7 +43,16 @@ pub(super) struct Turn {
     accepted_ms: u64,
     started_ms: Option<u64>,
     reacted: bool,
-    cancel: CancellationToken,
+    pub(super) cancel: CancellationToken,
+}
+
+/// What a task reports to the service.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// A turn has ended.
+    Turn(Finished),
+    /// Where the model is, for a `status`; `None` when nobody said in time.
+    Model(Asker, Option<ModelPlace>),
 }
 
 /// A turn's task has ended.
@@ -97,7 +107,7 @@ impl Mesh {
     pub(super) fn take_up(&mut self, questions: Vec<Question>, now: Now) {
         for mut question in questions {
             let turn = question.turn.clone();
-            let peer = self.contacts.identify(&question.envelope);
+            let peer = self.identify(&question.envelope);
             let words = Words::of(&question.text, question.envelope.channel.as_ref());
             if self.seen.contains(&turn) {
                 self.forget(&turn);
@@ -129,13 +139,12 @@ impl Mesh {
     /// Starts as many turns as may run. The caller's scope is resolved here, from the lists as they are now.
     pub(super) fn start_turns(&mut self, now: Now) {
         while let Some(id) = self.queue.start_next() {
-            let Some(turn) = self.turns.get_mut(&id) else {
+            let Some(turn) = self.turns.get(&id) else {
                 self.queue.done(&id);
                 continue;
             };
-            let envelope = &turn.question.envelope;
-            let peer = self.contacts.identify(envelope);
-            let scope = match policy::scope(&self.config, envelope, &peer) {
+            let peer = self.identify(&turn.question.envelope);
+            let scope = match policy::scope(&self.config, &turn.question.envelope, &peer) {
                 Ok(scope) => scope,
                 Err(reason) => {
                     self.queue.done(&id);
@@ -143,7 +152,9 @@ impl Mesh {
                     continue;
                 }
             };
+            let Some(turn) = self.turns.get_mut(&id) else { continue };
             turn.started_ms = Some(now.mono_ms);
+            let envelope = &turn.question.envelope;
             let context = ChatContext {
                 scope,
                 turn_id: id.clone(),
@@ -192,7 +203,7 @@ impl Mesh {
             inner.abort();
             let reply = ended.unwrap_or_else(|| failure(""));
             // Only fails when the service is gone: then the question is on disk.
-            let _ = results.send(Finished { turn, reply }).await;
+            let _ = results.send(Report::Turn(Finished { turn, reply })).await;
         });
     }
 
@@ -201,6 +212,7 @@ impl Mesh {
     pub(super) fn finished(&mut self, finished: Finished, now: Now) {
         let Finished { turn: id, reply } = finished;
         self.queue.done(&id);
+        self.forget_late(&id);
         if self.cancel.is_cancelled() {
             return;
         }
@@ -213,7 +225,7 @@ impl Mesh {
             tracing::info!(turn = %id.0, leg = %reason.leg, "did not answer: {}", reason.reason);
         }
         // Who lost the right to an answer while it was made does not get it.
-        let peer = self.contacts.identify(&turn.question.envelope);
+        let peer = self.identify(&turn.question.envelope);
         if let Err(reason) = policy::scope(&self.config, &turn.question.envelope, &peer) {
             self.refuse_accepted(&id, reason, now);
             return;
@@ -244,40 +256,12 @@ impl Mesh {
         );
     }
 
-    /// Stops everything of a peer: turns that run or wait, and parts that have not left. Was there anything?
-    pub(super) fn stop(&mut self, peer: &PeerId, now: Now) -> bool {
-        let theirs: Vec<TurnId> = self
-            .turns
-            .iter()
-            .filter(|(_, turn)| turn.peer == *peer)
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in &theirs {
-            self.drop_turn(id, Outcome::Stopped, now);
-        }
-        let withdrawn = self.outbox.stop(peer, now).unwrap_or_else(|error| {
-            tracing::error!(error = %error, "waiting parts could not be withdrawn");
-            0
-        });
-        !theirs.is_empty() || withdrawn > 0
-    }
-
-    /// After the lists changed: who is not answered any more does not get an answer that is still being made.
-    pub(super) fn stop_those_no_longer_answered(&mut self) {
-        for turn in self.turns.values().filter(|turn| turn.started_ms.is_some()) {
-            let peer = self.contacts.identify(&turn.question.envelope);
-            if policy::scope(&self.config, &turn.question.envelope, &peer).is_err() {
-                turn.cancel.cancel();
-            }
-        }
-    }
-
     fn refuse_accepted(&mut self, id: &TurnId, reason: Ignored, now: Now) {
         let Some(turn) = self.turns.get(id) else { return };
         let envelope = turn.question.envelope.clone();
         self.drop_turn(id, refused(reason), now);
         if reason == Ignored::Busy {
-            let peer = self.contacts.identify(&envelope);
+            let peer = self.identify(&envelope);
             self.notify(&envelope, &peer, id, NoticeKind::Busy, now);
         }
         self.refused_after_all(&envelope, reason);
@@ -289,7 +273,7 @@ impl Mesh {
     }
 
     /// Ends a turn without an answer. A running one keeps its place in the queue until its task has ended.
-    fn drop_turn(&mut self, id: &TurnId, outcome: Outcome, now: Now) {
+    pub(super) fn drop_turn(&mut self, id: &TurnId, outcome: Outcome, now: Now) {
         let Some(turn) = self.turns.remove(id) else { return };
         turn.cancel.cancel();
         self.queue.remove(id);
@@ -332,7 +316,7 @@ impl Mesh {
             })
             .collect();
         for (id, envelope) in due {
-            let peer = self.contacts.identify(&envelope);
+            let peer = self.identify(&envelope);
             self.reply(id, &envelope, &peer, ReplyKind::Reaction, WORKING.to_owned(), now);
         }
     }
@@ -360,7 +344,7 @@ impl Turn {
     }
 }
 
-fn refused(reason: Ignored) -> Outcome {
+pub(super) fn refused(reason: Ignored) -> Outcome {
     Outcome::Refused(reason.as_str())
 }
 

@@ -17,8 +17,6 @@ use crate::radio::transport::Stream;
 use crate::radio::wire::{self, FromRadio};
 use tombolo_hw::frame::{self, Decoder, Item};
 
-/// Completes a frame that an earlier client left half-written: more than any frame can owe.
-const FLUSH: [u8; 516] = [0xC3; 516];
 /// The radio closes a connection that is silent for 15 minutes.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 /// A radio with a session sends something of its own every minute; one that has silently restarted
@@ -99,7 +97,7 @@ impl<'a> Session<'a> {
     }
 
     async fn live(&mut self, backoff: &mut Backoff) -> Result<std::convert::Infallible, End> {
-        self.write_raw(&FLUSH).await?;
+        self.write_raw(&wire::FLUSH).await?;
         self.ask().await?;
         let mut buffer = [0; 1024];
         loop {

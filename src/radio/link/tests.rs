@@ -29,7 +29,8 @@ impl Rig {
 
     fn with_time(connector: Connector, right_time: RightTime) -> Rig {
         let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
-        let link = spawn_with(connector, cancel.clone(), &tracker, right_time);
+        let link =
+            spawn_with(connector, RadioSettings::default(), cancel.clone(), &tracker, right_time);
         Rig { link, cancel, tracker }
     }
 

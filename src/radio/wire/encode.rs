@@ -9,6 +9,10 @@ use radio::to_radio::PayloadVariant;
 use super::super::{Outbound, port};
 use crate::node::{NodeNum, PacketId, PublicKey};
 
+/// Written at every opening: completes a frame that an earlier client left half-written, being more than
+/// any frame can owe.
+pub const FLUSH: [u8; 516] = [0xC3; 516];
+
 fn to_radio(variant: PayloadVariant) -> Vec<u8> {
     radio::ToRadio { payload_variant: Some(variant) }.encode_to_vec()
 }
@@ -81,10 +85,15 @@ pub fn add_contact(
 }
 
 /// Bytes that the firmware takes for a long name; a longer one makes it drop the whole message.
-const LONG_NAME_MAX: usize = 39;
+pub const LONG_NAME_MAX: usize = 39;
 
 fn admin(my_node: NodeNum, id: PacketId, message: radio::admin_message::PayloadVariant) -> Vec<u8> {
     let message = radio::AdminMessage { payload_variant: Some(message), ..Default::default() };
+    admin_bytes(my_node, id, message.encode_to_vec())
+}
+
+/// An `AdminMessage` to our own radio.
+pub(super) fn admin_bytes(my_node: NodeNum, id: PacketId, message: Vec<u8>) -> Vec<u8> {
     packet(
         my_node,
         &Outbound {
@@ -92,7 +101,7 @@ fn admin(my_node: NodeNum, id: PacketId, message: radio::admin_message::PayloadV
             channel: 0,
             id,
             port: port::ADMIN,
-            bytes: message.encode_to_vec(),
+            bytes: message,
             want_ack: true,
             want_response: false,
             hop_limit: 0, // it stays in the radio

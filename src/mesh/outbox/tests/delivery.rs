@@ -37,6 +37,7 @@ fn a_relayed_part_is_no_delivered_one_and_the_next_follows_after_the_radios_trie
     bench.pass(3_000);
     assert!(bench.routing(OURS, first.id, routing::NONE));
     assert_eq!(bench.state("a", 1), Some(Delivery::Relayed));
+    bench.outbox.heard(ANA, bench.now); // it is there
     bench.pass(full_ms(first.bytes.len()) - 3_001);
     assert_eq!(bench.poll(), None);
     bench.pass(1);
@@ -44,6 +45,41 @@ fn a_relayed_part_is_no_delivered_one_and_the_next_follows_after_the_radios_trie
     // The real ack comes late, and twice.
     bench.ack(&first);
     bench.ack(&first);
+    assert_eq!(bench.state("a", 1), Some(Delivery::Delivered));
+}
+
+#[test]
+fn a_relayed_part_of_a_peer_that_is_away_waits_once_until_it_is_heard() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, &words(390));
+    let first = bench.sent();
+    bench.routing(OURS, first.id, routing::NONE);
+    bench.outbox.heard(BEN, bench.now);
+    assert_eq!(bench.next(), None, "neither it nor the part behind it");
+    assert!(matches!(bench.state("a", 1), Some(Delivery::Waiting(_))));
+    assert_eq!(bench.outbox.counts().1, 1);
+    bench.restart();
+    bench.up();
+    assert_eq!(bench.next(), None);
+    bench.outbox.heard(ANA, bench.now);
+    let (_, second) = bench.next().unwrap();
+    assert_eq!(second.bytes, first.bytes);
+    assert_ne!(second.id, first.id);
+    // Relayed only, once more: that is all that is ever known of it, and the rest follows.
+    bench.routing(OURS, second.id, routing::NONE);
+    let (_, third) = bench.next().unwrap();
+    assert!(text(&third).starts_with("2/2 "));
+    assert_eq!(bench.state("a", 1), Some(Delivery::Relayed));
+
+    // The real ack comes after all: it does not go again.
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, "hello");
+    let first = bench.sent();
+    bench.routing(OURS, first.id, routing::NONE);
+    assert_eq!(bench.next(), None);
+    bench.outbox.heard(ANA, bench.now);
+    bench.ack(&first);
+    assert_eq!(bench.next(), None);
     assert_eq!(bench.state("a", 1), Some(Delivery::Delivered));
 }
 

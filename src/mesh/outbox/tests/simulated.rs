@@ -1,7 +1,7 @@
 //! Hours of traffic in virtual time, with a radio and peers that lose what real ones lose.
 //!
 //! The model radio drops a text within 2 s of the last and ignores an id that it had, repeats what is not
-//! acknowledged, and forgets its client's events while the link is down. Peers take each id once.
+//! acknowledged or passed on, and forgets its client's events while the link is down. Peers take each id once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,6 +17,8 @@ struct Faults {
     text: u64,
     /// Our radio does not hear the peer's ack.
     ack: u64,
+    /// Our radio hears another one pass the text on, and repeats it no more.
+    relay: u64,
     /// A `QueueStatus` is not delivered.
     status: u64,
     /// The radio refuses a text for its pace though the gap was kept.
@@ -228,10 +230,20 @@ impl World {
                     self.received.push(Received { to: packet.to, id: packet.id, text });
                 }
             }
+            let relayed = self.chance(self.faults.relay);
+            if relayed && self.connected() {
+                self.bench.routing(OURS, packet.id, routing::NONE);
+            }
             if heard && !self.chance(self.faults.ack) {
                 if self.connected() {
+                    self.bench.outbox.heard(packet.to, self.bench.now);
                     self.bench.routing(packet.to, packet.id, routing::NONE);
                 }
+                continue;
+            }
+            if relayed {
+                // Nothing more is ever said of it: the peer may be away, or only its ack was lost.
+                *self.permitted.entry(text(&packet)).or_default() += 1;
                 continue;
             }
             let at_ms = now + u64::from(law.modem.retransmission_ms(len, 0));
@@ -268,8 +280,16 @@ fn answer(peer: &str, turn: usize, len: usize) -> String {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    (0u64..50, 0u64..50, 0u64..60, 0u64..15, 0u64..30, 0u64..30).prop_map(
-        |(text, ack, status, pace, link, kill)| Faults { text, ack, status, pace, link, kill },
+    (0u64..50, 0u64..50, 0u64..50, 0u64..60, 0u64..15, 0u64..30, 0u64..30).prop_map(
+        |(text, ack, relay, status, pace, link, kill)| Faults {
+            text,
+            ack,
+            relay,
+            status,
+            pace,
+            link,
+            kill,
+        },
     )
 }
 
@@ -340,7 +360,7 @@ proptest! {
                 for part in 1..=count {
                     let told = world.told.get(&format!("{name}{turn}/{part}"));
                     prop_assert!(
-                        matches!(told, Some(Delivery::Delivered | Delivery::NotConfirmed
+                        matches!(told, Some(Delivery::Delivered | Delivery::NotConfirmed | Delivery::Relayed
                             | Delivery::Failed(_) | Delivery::Cancelled)),
                         "{name}{turn}/{part}: {told:?}"
                     );

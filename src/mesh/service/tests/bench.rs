@@ -48,6 +48,10 @@ type Rule = dyn Fn(&str) -> Act + Send + Sync;
 
 pub struct Script {
     pub asked: Mutex<Vec<Asked>>,
+    /// `new` and `forget`, of whom.
+    pub ended: Mutex<Vec<(&'static str, CallerScope)>>,
+    /// Where the model is; `None`: nobody says.
+    pub place: Mutex<Option<ModelPlace>>,
     rule: Mutex<Arc<Rule>>,
 }
 
@@ -85,6 +89,24 @@ impl Answerer for Script {
                 Act::Deaf => std::future::pending().await,
             }
         })
+    }
+
+    fn new_conversation(&self, caller: &CallerScope) -> Result<(), StoreError> {
+        self.ended.lock().unwrap().push(("new", caller.clone()));
+        Ok(())
+    }
+
+    fn forget(&self, caller: &CallerScope) -> Result<(), StoreError> {
+        self.ended.lock().unwrap().push(("forget", caller.clone()));
+        Ok(())
+    }
+
+    fn model_place<'a>(&'a self, _caller: &'a CallerScope) -> Place<'a> {
+        let place = *self.place.lock().unwrap();
+        match place {
+            Some(place) => Box::pin(std::future::ready(place)),
+            None => Box::pin(std::future::pending()),
+        }
     }
 }
 
@@ -227,7 +249,12 @@ impl Bench {
             contacts: Mutex::default(),
             refuses: AtomicBool::new(false),
         });
-        let script = Arc::new(Script { asked: Mutex::default(), rule: Mutex::new(Arc::new(rule)) });
+        let script = Arc::new(Script {
+            asked: Mutex::default(),
+            ended: Mutex::default(),
+            place: Mutex::new(Some(ModelPlace::Local)),
+            rule: Mutex::new(Arc::new(rule)),
+        });
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let handle = spawn(MeshParts {
             mesh: config,

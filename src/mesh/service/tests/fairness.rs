@@ -75,7 +75,7 @@ async fn a_flooding_contact_is_told_once_and_others_are_served() {
     assert_eq!(notices, 1);
     // An hour later it may ask again.
     bench.pass(3600).await;
-    bench.hear(pki_packet(node, ME, key, 99, "!ai again")).await;
+    bench.hear(pki_packet(node, ME, key, 99, "!ai once more")).await;
     bench.until("asked", |b| b.asked().len() == 5).await;
 }
 
@@ -99,7 +99,7 @@ async fn a_third_question_of_one_peer_is_refused_with_one_notice() {
     for id in 10..28u32 {
         bench.rule(|_| Act::Say("quick".to_owned()));
         bench.hear(pki_packet(node, ME, key, id, &format!("!ai r{id}"))).await;
-        bench.pass(10).await;
+        bench.pass(15).await;
     }
     assert_eq!(bench.asked().len(), 20);
 }

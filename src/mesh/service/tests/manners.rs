@@ -162,7 +162,7 @@ async fn whatever_a_model_does_the_peer_gets_one_honest_line() {
         "panic" => Act::Panic,
         "empty" => Act::Say(" \n".to_owned()),
         "invisible" => Act::Say("\u{200b}\u{202e}".to_owned()),
-        "short" => Act::Fail("No model is reachable now.".to_owned()),
+        "brief" => Act::Fail("No model is reachable now.".to_owned()),
         "raw" => Act::Fail("error 500\nat http://127.0.0.1".to_owned()),
         "long" => Act::Fail("x".repeat(161)),
         _ => Act::Deaf,
@@ -170,7 +170,7 @@ async fn whatever_a_model_does_the_peer_gets_one_honest_line() {
     for (id, question, answer) in [
         (1, "panic", commands::NO_ANSWER),
         (2, "empty", commands::NO_ANSWER),
-        (3, "short", "No model is reachable now."),
+        (3, "brief", "No model is reachable now."),
         (4, "raw", commands::NO_ANSWER),
         (5, "long", commands::NO_ANSWER),
         (6, "for ever", commands::NO_ANSWER),
@@ -187,7 +187,7 @@ async fn whatever_a_model_does_the_peer_gets_one_honest_line() {
     }
     // A failure is no answer that could be repeated: the same words are asked again.
     bench.rule(|_| Act::Say("now".to_owned()));
-    bench.ana(8, "!ai short").await;
+    bench.ana(8, "!ai brief").await;
     bench.until("answered", |b| b.texts().contains(&"now".to_owned())).await;
 }
 

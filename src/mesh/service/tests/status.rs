@@ -46,7 +46,7 @@ async fn what_the_operator_should_put_right_is_named() {
     assert!(warnings(&bench, old("3.0.0")).await.is_empty());
     assert!(warnings(&bench, old("")).await[0].contains("does not say its firmware"));
     for (word, found) in [
-        ("region is unset", warnings(&bench, |info| info.lora.region = 0).await),
+        ("region is not set", warnings(&bench, |info| info.lora.region = 0).await),
         ("switched off", warnings(&bench, |info| info.lora.tx_enabled = false).await),
         ("duty cycle", warnings(&bench, |info| info.lora.override_duty_cycle = true).await),
         ("licensed", warnings(&bench, |info| info.owner.licensed = true).await),

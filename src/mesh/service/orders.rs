@@ -1,0 +1,211 @@
+//! Commands, carried out.
+//!
+//! What each says is written in `commands`, what it does in the parts that it concerns; here they meet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::accept::verified;
+use super::turns::{MARK_BYTES, Report};
+use super::{LoopCheck, Mesh};
+use crate::assistant::{Assurance, CallerScope, ModelPlace, TurnId};
+use crate::clock::Now;
+use crate::mesh::budget::Cost;
+use crate::mesh::commands::{self, Command, Job};
+use crate::mesh::identity::Peer;
+use crate::mesh::inbox::{Envelope, Ignored, Letter};
+use crate::mesh::loops::Verdict;
+use crate::mesh::outbox::{Again, ReplyKind};
+use crate::mesh::seen::{self, Outcome};
+use crate::mesh::{policy, reply};
+
+/// The second `forget` must come so soon, milliseconds.
+const FORGET_WITHIN_MS: u64 = 120_000;
+/// An answer of at most so many bytes is not made shorter.
+const SHORT_ENOUGH: usize = 60;
+/// `status` does not wait longer to learn which model is there.
+const ASK_AROUND: Duration = Duration::from_secs(5);
+
+/// Whom a `status` is for, while the model servers are asked.
+#[derive(Debug)]
+pub(super) struct Asker {
+    turn: TurnId,
+    envelope: Envelope,
+}
+
+impl Mesh {
+    pub(super) fn carry_out(&mut self, command: Command, letter: &Letter, peer: &Peer, now: Now) {
+        let turn = seen::turn_id(&peer.id, letter.envelope.id, &letter.text);
+        if command != Command::Stop {
+            // Recorded before it acts: a replay must not release another burst, nor confirm a `forget`.
+            self.record(&turn, &peer.id, None, Outcome::Command, now);
+        }
+        let text = match command {
+            Command::Help => Some(commands::help(self.trigger.word())),
+            Command::Ping => Some(commands::pong(&letter.signal)),
+            Command::Confirmation => Some(commands::NOTHING_TO_CONFIRM.to_owned()),
+            Command::More => match self.outbox.more(&peer.id, now) {
+                Ok(0) => Some(commands::NOTHING_MORE.to_owned()),
+                Ok(_) => None,
+                Err(error) => Some(not_done(&error)),
+            },
+            Command::Again(part) => match self.outbox.recall(&peer.id, part, now) {
+                Ok(Again::Nothing) => Some(commands::NOTHING_KEPT.to_owned()),
+                Ok(Again::NoSuchPart(sent)) => Some(commands::no_such_part(sent)),
+                Ok(Again::OnItsWay) => Some(commands::ON_ITS_WAY.to_owned()),
+                Ok(Again::Going(_)) => None,
+                Err(error) => Some(not_done(&error)),
+            },
+            Command::Short => Some(match self.outbox.last_text(&peer.id) {
+                None => commands::NOTHING_KEPT.to_owned(),
+                Some(_) => commands::SHORT_ALREADY.to_owned(),
+            }),
+            Command::Stop => self.carry_out_stop(&turn, peer, now),
+            Command::New => Some(self.begin_anew(&letter.envelope, peer)),
+            Command::Forget => Some(self.forget_when_sure(&letter.envelope, peer, now)),
+            Command::Status => {
+                self.ask_around(turn, &letter.envelope, peer);
+                return;
+            }
+            Command::Who => Some(self.who(&letter.envelope, peer, now)),
+        };
+        if let Some(text) = text {
+            self.reply(turn, &letter.envelope, peer, ReplyKind::Command, text, now);
+        }
+    }
+
+    fn carry_out_stop(&mut self, turn: &TurnId, peer: &Peer, now: Now) -> Option<String> {
+        let anything = self.stop(&peer.id, now);
+        let per_hour = self.config.queries_per_hour;
+        let answered = self.budgets.take(verified(peer), Cost::Command, per_hour, now.mono_ms);
+        if anything || answered {
+            // A replay must not stop a later turn. One that stopped nothing is recorded only when it is answered,
+            // so that a flood of them can't fill the memory.
+            self.record(turn, &peer.id, None, Outcome::Command, now);
+        }
+        answered.then(|| commands::stopped(anything).to_owned())
+    }
+
+    /// What a model is asked for `short`; `None` when there is nothing to make shorter.
+    pub(super) fn wish_for_less(&self, letter: &Letter, peer: &Peer) -> Option<String> {
+        let last = self.outbox.last_text(&peer.id).filter(|text| text.len() > SHORT_ENOUGH)?;
+        let most = match letter.envelope.channel {
+            None => tombolo_hw::text::DIRECT_BUDGET - MARK_BYTES,
+            Some(_) => tombolo_hw::text::CHANNEL_BUDGET,
+        };
+        Some(commands::shorten(&reply::tidy(last), (last.len() / 2).min(most)))
+    }
+
+    fn begin_anew(&mut self, envelope: &Envelope, peer: &Peer) -> String {
+        let Some(scope) = self.remembered(envelope, peer) else {
+            return commands::NOTHING_REMEMBERED.to_owned();
+        };
+        match self.answerer.new_conversation(&scope) {
+            Ok(()) => commands::NEW_CONVERSATION.to_owned(),
+            Err(error) => not_done(&error),
+        }
+    }
+
+    fn forget_when_sure(&mut self, envelope: &Envelope, peer: &Peer, now: Now) -> String {
+        let Some(scope) = self.remembered(envelope, peer) else {
+            return commands::NOTHING_REMEMBERED.to_owned();
+        };
+        // Bounded: only contacts get here.
+        self.forget_until.retain(|_, until| *until > now.mono_ms);
+        if self.forget_until.remove(&peer.id).is_none() {
+            let until = now.mono_ms.saturating_add(FORGET_WITHIN_MS);
+            self.forget_until.insert(peer.id.clone(), until);
+            return commands::FORGET_REALLY.to_owned();
+        }
+        match self.forget_peer(&peer.id, &scope, now) {
+            Ok(()) => commands::FORGOTTEN.to_owned(),
+            Err(error) => not_done(&error),
+        }
+    }
+
+    /// The scope of a peer of whom something is remembered under its key.
+    fn remembered(&self, envelope: &Envelope, peer: &Peer) -> Option<CallerScope> {
+        let scope = policy::scope(&self.config, envelope, peer).ok()?;
+        scope.history_key().is_some().then_some(scope)
+    }
+
+    fn who(&self, envelope: &Envelope, peer: &Peer, now: Now) -> String {
+        let granted = policy::scope(&self.config, envelope, peer)
+            .map(|scope| scope.granted_categories())
+            .unwrap_or_default();
+        let per_hour = self.config.queries_per_hour;
+        let left = self.budgets.questions_left(verified(peer), per_hour, now.mono_ms);
+        let key = peer.key.or(envelope.signed_key.filter(|_| peer.assurance == Assurance::Signed));
+        commands::who(envelope.from, key, peer.assurance, &granted, left)
+    }
+
+    /// Learns in a task of its own which model is there, for `status`.
+    fn ask_around(&self, turn: TurnId, envelope: &Envelope, peer: &Peer) {
+        let Ok(scope) = policy::scope(&self.config, envelope, peer) else { return };
+        let asker = Asker { turn, envelope: envelope.clone() };
+        let (answerer, results) = (Arc::clone(&self.answerer), self.results.clone());
+        let cancel = self.cancel.clone();
+        self.tracker.spawn(async move {
+            let place = tokio::select! {
+                () = cancel.cancelled() => return,
+                place = tokio::time::timeout(ASK_AROUND, answerer.model_place(&scope)) => place.ok(),
+            };
+            // Only fails when the service is gone.
+            let _ = results.send(Report::Model(asker, place)).await;
+        });
+    }
+
+    pub(super) fn report_status(&mut self, asker: &Asker, place: Option<ModelPlace>, now: Now) {
+        let peer = self.identify(&asker.envelope);
+        if self.stopped || policy::scope(&self.config, &asker.envelope, &peer).is_err() {
+            return;
+        }
+        let theirs = self.turns.iter().filter(|(_, turn)| turn.peer == peer.id);
+        let job = theirs
+            .map(|(id, turn)| match self.queue.place(id) {
+                Some(place) if !turn.is_running() => {
+                    Job::Waiting { place, minutes: self.minutes_to_wait() }
+                }
+                _ => Job::Running,
+            })
+            .min_by_key(|job| !matches!(job, Job::Running))
+            .unwrap_or(Job::None);
+        let text = commands::status(job, place, &self.outbox.airtime(now));
+        let turn = asker.turn.clone();
+        self.reply(turn, &asker.envelope, &peer, ReplyKind::Command, text, now);
+    }
+
+    /// Is that one more text of a program that answers each of our answers? What asks for what is kept, or stops
+    /// something, is no sign of that.
+    pub(super) fn guard_against_loops(
+        &mut self,
+        letter: &Letter,
+        peer: &Peer,
+        command: Option<Command>,
+        now: Now,
+    ) -> LoopCheck {
+        if matches!(command, Some(Command::Stop | Command::More | Command::Again(_))) {
+            return Ok(());
+        }
+        // A person needs seconds to read and write; and each way takes a frame's time.
+        let quick_ms = 6_000 + 2 * self.outbox.full_frame_ms();
+        match self.loops.heard(&peer.id, quick_ms, now.mono_ms) {
+            Verdict::Pass => Ok(()),
+            Verdict::Paused => Err(Ignored::Loop),
+            Verdict::PausedNow(ms) => {
+                let detail = format!(
+                    "{} answers each of our answers at once: paused for {} min",
+                    peer.name,
+                    ms / 60_000
+                );
+                self.security("loop", letter.envelope.from, &detail, now);
+                Err(Ignored::Loop)
+            }
+        }
+    }
+}
+
+fn not_done(error: &crate::store::StoreError) -> String {
+    tracing::error!(error = %error, "a command could not be carried out");
+    commands::NOT_DONE.to_owned()
+}
