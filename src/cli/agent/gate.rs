@@ -3,7 +3,9 @@
 //! Owns the question as it stands there, and what counts as a yes. Where nobody can be asked, nothing is
 //! confirmed but what `--yes-to` named.
 
-use std::io::{BufRead, IsTerminal, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
@@ -22,14 +24,14 @@ pub type Precheck = Box<dyn Fn(&str, &Value) -> Result<(), String> + Send + Sync
 pub struct TerminalGate {
     yes_to: Vec<String>,
     precheck: Precheck,
-    terminal: bool,
+    /// Where the answer is read; the question goes to standard error.
+    keyboard: Option<OwnedFd>,
 }
 
 impl TerminalGate {
     /// `yes_to` names the tools that need no question.
     pub fn new(yes_to: Vec<String>, precheck: Precheck) -> TerminalGate {
-        let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        TerminalGate { yes_to, precheck, terminal }
+        TerminalGate { yes_to, precheck, keyboard: keyboard() }
     }
 
     async fn decide(&self, tool: &ToolDef, arguments: &Value) -> Decision {
@@ -44,7 +46,7 @@ impl TerminalGate {
             ));
             return Decision::Approved;
         }
-        if !self.terminal {
+        let Some(keyboard) = self.keyboard.as_ref().and_then(|fd| fd.try_clone().ok()) else {
             terminal::complain(&format!(
                 "{} {} needs a confirmation and there is no terminal to ask at; it was not done \
                  (--yes-to {} allows it)",
@@ -53,9 +55,10 @@ impl TerminalGate {
                 tool.name
             ));
             return Decision::NotNow;
-        }
+        };
         let question = question(tool.name, arguments);
-        let answer = tokio::task::spawn_blocking(move || ask(&question)).await;
+        let answer =
+            tokio::task::spawn_blocking(move || ask(File::from(keyboard), &question)).await;
         if matches!(answer, Ok(Ok(line)) if is_yes(&line)) {
             Decision::Approved
         } else {
@@ -81,15 +84,27 @@ fn question(tool: &str, arguments: &Value) -> String {
     words
 }
 
-fn ask(question: &str) -> std::io::Result<Vec<u8>> {
-    let stdin = std::io::stdin().lock();
+/// The terminal of whoever sees standard error: standard input, or, where that is a pipe with a part of
+/// the question, the terminal behind it.
+fn keyboard() -> Option<OwnedFd> {
+    if !io::stderr().is_terminal() {
+        return None;
+    }
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return stdin.as_fd().try_clone_to_owned().ok();
+    }
+    File::open("/dev/tty").ok().map(OwnedFd::from)
+}
+
+fn ask(keyboard: File, question: &str) -> io::Result<Vec<u8>> {
     // What was typed before the question stood there is no answer to it.
-    tcflush(&stdin, QueueSelector::IFlush)?;
-    let mut out = std::io::stderr();
+    tcflush(&keyboard, QueueSelector::IFlush)?;
+    let mut out = io::stderr();
     out.write_all(question.as_bytes())?;
     out.flush()?;
     let mut line = Vec::new();
-    stdin.take(MAX_LINE).read_until(b'\n', &mut line)?;
+    BufReader::new(keyboard.take(MAX_LINE)).read_until(b'\n', &mut line)?;
     Ok(line)
 }
 
