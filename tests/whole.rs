@@ -11,6 +11,7 @@ mod backends;
 mod chat_command;
 mod claude;
 mod conversation;
+mod demo;
 mod flood;
 mod identity;
 mod operator_password;

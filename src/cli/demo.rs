@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::sync::broadcast;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc};
 
 use self::screen::Screen;
 use crate::config::{Config, Contact, PortSpec};
@@ -48,7 +49,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     telemetry::start("error");
     let typed = !args.once && std::io::stdin().is_terminal();
     let data = tempfile::Builder::new().prefix("tombolo-demo-").tempdir()?;
-    let result = super::run::runtime()?.block_on(async {
+    let runtime = super::run::runtime()?;
+    let result = runtime.block_on(async {
+        let mut told = told_to_end()?;
         let simulated = SimConfig::default();
         let config = configuration(&args, data.path().join("data"), &simulated).await?;
         let sim = Sim::start(simulated);
@@ -56,13 +59,36 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let screen = Screen::new();
         screen.title(&gateway.login_link());
         let demo = Demo { events: gateway.mesh.events.subscribe(), screen, sim };
-        let result =
-            if typed { demo.conversation(&gateway).await } else { demo.script(&gateway).await };
+        let show = async {
+            if typed { demo.conversation(&gateway).await } else { demo.script(&gateway).await }
+        };
+        // Whichever way it ends, the data folder goes: nothing is kept.
+        let result = tokio::select! {
+            result = show => result,
+            _ = told.recv() => Ok(if typed { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        };
         gateway.stop().await;
         result
     });
+    // Not dropped: that would wait for the thread that waits for the next line to be typed.
+    runtime.shutdown_background();
     data.close()?;
     result
+}
+
+/// Gets a word when somebody interrupts or ends the program, or closes its terminal.
+fn told_to_end() -> Result<mpsc::Receiver<()>> {
+    // One is enough, so more are not kept.
+    let (tell, told) = mpsc::channel(1);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let (mut signals, tell) = (signal(kind)?, tell.clone());
+        tokio::spawn(async move {
+            if signals.recv().await.is_some() {
+                let _ = tell.try_send(());
+            }
+        });
+    }
+    Ok(told)
 }
 
 /// The documented defaults, with one contact, on the simulated radio.
@@ -149,6 +175,10 @@ impl Demo {
                         "" => {}
                         "/quit" => break,
                         "/air" => self.screen.summary(&gateway.mesh.airtime().await?),
+                        // A slip of the finger is not for the air.
+                        line if line.starts_with('/') && !line.starts_with("/stranger ") => {
+                            self.screen.hint(FRIEND, STRANGER, QUESTIONS[0]);
+                        }
                         line => {
                             let stranger = line.strip_prefix("/stranger ");
                             let peer = if stranger.is_some() { STRANGER } else { FRIEND };
@@ -157,7 +187,6 @@ impl Demo {
                     },
                 },
                 event = self.next() => { event?; }
-                _ = tokio::signal::ctrl_c() => break,
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -55,7 +55,7 @@ impl Screen {
             Style::Dim,
             0,
             &format!(
-                "You are {friend}, a contact with a pinned key. Try: {example}   \
+                "You are {friend}, a contact with a pinned key. Try: {example}\n\
                  /stranger TEXT speaks as {stranger}, /air shows the airtime, /quit ends."
             ),
         );
