@@ -24,6 +24,8 @@ const MAX_REPEATS: usize = 4;
 /// What a caller is told when no model could answer.
 const NO_MODEL: &str =
     "No model can be reached now; only fixed questions, such as free disk space, are answered.";
+/// The same for a caller who may use no tool: to that one not even the fixed questions are answered.
+const NO_MODEL_NO_TOOL: &str = "No model can be reached now. Please ask again later.";
 /// What a caller is told when the model did not come to an end.
 const NO_END: &str = "I could not find an answer to that. Please ask it in another way.";
 
@@ -100,7 +102,8 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
             rules.observer.skipped(reason);
         }
         let Some((leg, turn)) = answer else {
-            return running.end(ChatStatus::Failed, NO_MODEL.to_owned(), backend);
+            let line = if specs.is_empty() { NO_MODEL_NO_TOOL } else { NO_MODEL };
+            return running.end(ChatStatus::Failed, line.to_owned(), backend);
         };
         backend = leg;
         rules.observer.answered(leg, &turn);

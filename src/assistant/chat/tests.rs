@@ -76,6 +76,30 @@ async fn a_tool_runs_and_its_result_reaches_the_model() {
 }
 
 #[tokio::test]
+async fn without_a_model_only_who_may_use_tools_is_told_of_the_fixed_questions() {
+    let data = tempfile::tempdir().unwrap();
+    let tools = crate::tools::registry(Path::new("/"));
+    let legs: Vec<Box<dyn Backend>> = vec![Box::new(Offline)];
+    let assistant = Assistant::with_legs(legs, CloudPolicy::None, tools, data.path()).unwrap();
+    let unconfirmed = CallerScope::Mesh {
+        peer_id: PeerId("key:ana".to_owned()),
+        name: "Ana".to_owned(),
+        assurance: Assurance::Verified,
+        granted: CategorySet::new(),
+    };
+    for (scope, question, status, fixed) in [
+        (operator("s"), "how much disk space is left?", ChatStatus::Answered, false),
+        (operator("s"), "who was Ada?", ChatStatus::Failed, true),
+        (unconfirmed, "how much disk space is left?", ChatStatus::Failed, false),
+    ] {
+        let reply = assistant.chat(context(scope, question), question).await;
+        assert_eq!(reply.status, status, "{}", reply.text);
+        assert!(reply.text.contains("No model can be reached now"), "{}", reply.text);
+        assert_eq!(reply.text.contains("fixed questions"), fixed, "{}", reply.text);
+    }
+}
+
+#[tokio::test]
 async fn a_transport_error_falls_through_and_the_reason_is_shown() {
     let desk = desk(
         vec![
