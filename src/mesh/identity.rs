@@ -133,7 +133,15 @@ impl Contacts {
     /// to go on without the pins would let anybody be pinned anew.
     pub fn open(data_dir: &Path, configured: &[Contact]) -> Result<Contacts, StoreError> {
         let path = data_dir.join(FILE);
-        let file: File = store::read_json(&path)?.unwrap_or_default();
+        let file: Option<File> = store::read_json(&path).map_err(|mut error| {
+            let why = format!(
+                "{}; repair it, or move it away: then contacts without a key in the configuration are pinned anew",
+                error.source
+            );
+            error.source = std::io::Error::new(error.source.kind(), why);
+            error
+        })?;
+        let file = file.unwrap_or_default();
         let mut contacts = Contacts {
             path,
             entries: Vec::new(),

@@ -252,4 +252,5 @@ fn a_broken_file_of_pins_stops_the_start_and_names_itself() {
     store::replace(&folder.path().join(FILE), b"{", Durability::Process).unwrap();
     let error = Contacts::open(folder.path(), &[]).unwrap_err();
     assert!(error.to_string().contains("contacts.json"));
+    assert!(error.source.to_string().contains("move it away"), "{}", error.source);
 }
