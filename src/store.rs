@@ -107,11 +107,22 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreErr
     }
 }
 
-/// Moves a file that can't be read aside, to `NAME.broken`, so that nothing is overwritten.
+/// Files of one name that are set aside; after that the last one makes room.
+const ASIDE: usize = 16;
+
+/// Moves a file that can't be read aside, to `NAME.broken`, `NAME.broken.2` and so on: what was set aside
+/// before is not overwritten.
 pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".broken");
-    let aside = PathBuf::from(name);
+    let named = |number: usize| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".broken");
+        if number > 1 {
+            name.push(format!(".{number}"));
+        }
+        PathBuf::from(name)
+    };
+    let free = (1..ASIDE).map(named).find(|aside| !aside.exists());
+    let aside = free.unwrap_or_else(|| named(ASIDE));
     fs::rename(path, &aside).map_err(StoreError::at("setting aside", path))?;
     Ok(aside)
 }
@@ -226,6 +237,21 @@ mod tests {
         assert_eq!(read_json::<Vec<i32>>(&path).unwrap(), Some(vec![3]));
         assert!(is_private(&path).unwrap());
         assert_eq!(json_files(folder.path()).unwrap(), vec![path]);
+    }
+
+    #[test]
+    fn what_was_set_aside_is_not_overwritten_and_there_is_an_end_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        for number in 1..=ASIDE + 3 {
+            fs::write(&path, number.to_string()).unwrap();
+            let aside = set_aside(&path).unwrap();
+            assert_eq!(fs::read_to_string(aside).unwrap(), number.to_string());
+        }
+        assert_eq!(fs::read_to_string(folder.path().join("a.json.broken")).unwrap(), "1");
+        assert_eq!(fs::read_to_string(folder.path().join("a.json.broken.2")).unwrap(), "2");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), ASIDE);
+        assert!(json_files(folder.path()).unwrap().is_empty());
     }
 
     #[test]
