@@ -136,10 +136,23 @@ fn put(table: &mut Table, keys: &[String], value: Value) {
 /// One line, in words for people.
 fn explain(message: &str) -> String {
     let line = message.lines().collect::<Vec<_>>().join(" ");
-    match line.strip_prefix("unknown field ") {
-        Some(rest) => format!("unknown key {rest}"),
-        None => line,
+    if let Some(rest) = line.strip_prefix("unknown field ") {
+        return format!("unknown key {rest}");
     }
+    let right = match line.rsplit_once(", expected ").map(|(_, kind)| kind) {
+        Some("u16" | "u32" | "u64" | "usize") => "write a whole number, 0 or more",
+        Some("i32" | "i64") => "write a whole number",
+        Some("f32" | "f64") => "write a number",
+        Some("a boolean") => "write true or false",
+        Some("a string" | "path string") => "write a text in quotes",
+        Some("a sequence") => "write a list in square brackets",
+        _ if line.starts_with("invalid socket address") => {
+            "write an address and a port, such as \"127.0.0.1:7373\""
+        }
+        _ => return line,
+    };
+    let wrong = line.rsplit_once(", expected ").map_or(line.as_str(), |(wrong, _)| wrong);
+    format!("{wrong}: {right}")
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
@@ -228,8 +241,8 @@ mod tests {
         for (text, line, words) in [
             ("[radio]\nprot = \"auto\"", 2, &["unknown key `prot`", "port"][..]),
             ("[radio]\nport = \"ttyUSB0\"", 2, &["radio.port", "tcp://host:4403"]),
-            ("[radio]\nport = 7", 2, &["radio.port", "string"]),
-            ("\n[airtime]\nshare = \"much\"", 3, &["airtime.share", "f64"]),
+            ("[radio]\nport = 7", 2, &["radio.port", "a text in quotes"]),
+            ("\n[airtime]\nshare = \"much\"", 3, &["airtime.share", "write a number"]),
             ("[airtime]\nshare = 1.01", 2, &["airtime.share", "at most 1"]),
             ("[airtime]\nmax_parts = 0", 2, &["airtime.max_parts", "1 to 9"]),
             ("[mesh]\ntrigger = \"\"", 2, &["mesh.trigger", "!ai"]),
@@ -239,6 +252,11 @@ mod tests {
             ("[assistant.ollama]\nurl = \"localhost:11434\"", 2, &["url", "http://"]),
             ("[http]\nlisten = \"7373\"", 2, &["http.listen", "socket address"]),
             ("[mesh", 1, &["t.toml:1"]),
+            ("[http]\nlisten = \"localhost\"", 2, &["http.listen", "127.0.0.1:7373"]),
+            ("[mesh]\nqueries_per_hour = -1", 2, &["mesh.queries_per_hour", "a whole number"]),
+            ("[mesh]\nenabled = 1", 2, &["mesh.enabled", "true or false"]),
+            ("data_dir = 5", 1, &["data_dir", "a text in quotes"]),
+            ("[mesh]\nchannels = 5", 2, &["mesh.channels", "square brackets"]),
         ] {
             let error = parse_with(text, &[]).expect_err(text);
             assert!(error.starts_with(&format!("t.toml:{line}: ")), "{text}: {error}");
