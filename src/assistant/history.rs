@@ -3,6 +3,7 @@
 //! Owns `transcripts/`, one file a caller. A file is opened by the caller's own key only, so no caller can
 //! meet another's. Keeps no arguments of tools, and nothing of callers without a key.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,8 +15,10 @@ use super::caller::HistoryKey;
 use super::{ChatStatus, ToolRecord, TurnId};
 use crate::store::{self, Durability, StoreError};
 
-/// Turns that a model is given verbatim.
-pub const KEEP_VERBATIM_TURNS: usize = 12;
+/// A model is given at least this many turns verbatim, and fewer than twice as many: the number grows to
+/// the double before it falls back, so that a prompt begins with all of the one before for that many
+/// turns, and the server's cache serves it.
+pub const KEEP_VERBATIM_TURNS: usize = 8;
 /// Turns that are kept in a file.
 const MAX_TURNS: usize = 200;
 /// Bytes of text that are kept in a file.
@@ -47,6 +50,9 @@ struct Transcript {
     /// So many of the turns belong to earlier conversations: no model is given them.
     #[serde(default)]
     earlier: usize,
+    /// So many answered turns of the present conversation are in the file no more.
+    #[serde(default)]
+    gone: usize,
 }
 
 /// All transcripts.
@@ -65,21 +71,31 @@ impl History {
         Ok(History { folder, writing: Mutex::new(()) })
     }
 
-    /// The transcript, oldest first; empty when there is none. One that can't be read is set aside, and
-    /// said so.
+    /// The transcript, oldest first; empty when there is none.
     pub fn turns(&self, key: &HistoryKey) -> Vec<StoredTurn> {
-        self.transcript(key).turns
+        self.shown(key).turns
     }
 
-    fn transcript(&self, key: &HistoryKey) -> Transcript {
+    /// The transcript for whoever only looks: none where it can't be read now.
+    fn shown(&self, key: &HistoryKey) -> Transcript {
+        self.transcript(key).unwrap_or_else(|error| {
+            warn!(%error, source = %error.source, "a transcript can't be read");
+            Transcript::default()
+        })
+    }
+
+    /// One whose content makes no sense is set aside, and said so. One that the system does not give us
+    /// now (too many open files, a disk in trouble) stays where it is: it may be good.
+    fn transcript(&self, key: &HistoryKey) -> Result<Transcript, StoreError> {
         let path = self.path(key);
         match store::read_json::<Transcript>(&path) {
-            Ok(transcript) => transcript.unwrap_or_default(),
-            Err(error) => {
-                let aside = store::set_aside(&path);
-                warn!(%error, ?aside, "a transcript can't be read; a new one is begun");
-                Transcript::default()
+            Ok(transcript) => Ok(transcript.unwrap_or_default()),
+            Err(error) if error.source.kind() == ErrorKind::InvalidData => {
+                let aside = store::set_aside(&path)?;
+                warn!(%error, ?aside, "a transcript makes no sense; a new one is begun");
+                Ok(Transcript::default())
             }
+            Err(error) => Err(error),
         }
     }
 
@@ -93,7 +109,7 @@ impl History {
     /// Adds a turn; one of the same name is replaced. The oldest go when there are too many.
     pub fn add(&self, key: &HistoryKey, turn: StoredTurn) -> Result<(), StoreError> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Transcript { mut turns, mut earlier, .. } = self.transcript(key);
+        let Transcript { mut turns, mut earlier, mut gone, .. } = self.transcript(key)?;
         if let Some(old) = turns.iter().position(|stored| stored.turn_id == turn.turn_id) {
             turns.remove(old);
             earlier -= usize::from(old < earlier);
@@ -108,20 +124,22 @@ impl History {
             bytes -= stored.bytes();
             surplus = surplus.max(index + 1);
         }
-        turns.drain(..surplus);
+        for (index, old) in turns.drain(..surplus).enumerate() {
+            gone += usize::from(index >= earlier && old.status == ChatStatus::Answered);
+        }
         earlier = earlier.saturating_sub(surplus);
-        self.write(key, turns, earlier)
+        self.write(key, turns, earlier, gone)
     }
 
     /// Begins a fresh conversation: models are given nothing of what was said so far. The transcript stays.
     pub fn begin_anew(&self, key: &HistoryKey) -> Result<(), StoreError> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let turns = self.turns(key);
+        let turns = self.transcript(key)?.turns;
         if turns.is_empty() {
             return Ok(());
         }
         let earlier = turns.len();
-        self.write(key, turns, earlier)
+        self.write(key, turns, earlier, 0)
     }
 
     fn write(
@@ -129,8 +147,9 @@ impl History {
         key: &HistoryKey,
         turns: Vec<StoredTurn>,
         earlier: usize,
+        gone: usize,
     ) -> Result<(), StoreError> {
-        let transcript = Transcript { version: 1, turns, earlier };
+        let transcript = Transcript { version: 1, turns, earlier, gone };
         store::replace_json(&self.path(key), &transcript, Durability::Process)
     }
 
@@ -142,11 +161,14 @@ impl History {
 
     /// What a model is given of it: the last answered turns.
     pub fn for_model(&self, key: &HistoryKey) -> Vec<Turn> {
-        let Transcript { turns, earlier, .. } = self.transcript(key);
+        let Transcript { turns, earlier, gone, .. } = self.shown(key);
         let answered: Vec<&StoredTurn> =
             turns.iter().skip(earlier).filter(|turn| turn.status == ChatStatus::Answered).collect();
-        answered[answered.len().saturating_sub(KEEP_VERBATIM_TURNS)..]
+        let first =
+            ((gone + answered.len()) / KEEP_VERBATIM_TURNS).saturating_sub(1) * KEEP_VERBATIM_TURNS;
+        answered
             .iter()
+            .skip(first.saturating_sub(gone))
             .flat_map(|turn| {
                 [
                     Turn::User(turn.question.clone()),
@@ -214,7 +236,6 @@ mod tests {
         }
         let kept = history.turns(&key("a"));
         assert_eq!((kept.len(), kept[0].at), (MAX_TURNS, 1));
-        assert_eq!(history.for_model(&key("a")).len(), 2 * KEEP_VERBATIM_TURNS);
 
         let large = "x".repeat(MAX_BYTES / 4);
         for id in 1000..1003 {
@@ -250,7 +271,44 @@ mod tests {
         for id in 10..10 + MAX_TURNS {
             history.add(&key("a"), turn(id, "x")).unwrap();
         }
-        assert_eq!(history.for_model(&key("a")).len(), 2 * KEEP_VERBATIM_TURNS);
+        let given = history.for_model(&key("a")).len() / 2;
+        assert!((KEEP_VERBATIM_TURNS..2 * KEEP_VERBATIM_TURNS).contains(&given), "{given}");
+    }
+
+    #[test]
+    fn a_prompt_begins_with_all_of_the_one_before_but_for_one_turn_in_eight() {
+        let data = tempfile::tempdir().unwrap();
+        let history = History::open(data.path()).unwrap();
+        let mut before: Vec<Turn> = Vec::new();
+        let mut begun_anew = 0;
+        // Past the file's own limit, and with turns in between that no model is given.
+        for id in 0..2 * MAX_TURNS {
+            history.add(&key("a"), turn(id, &format!("text {id}"))).unwrap();
+            if id % 5 == 0 {
+                let failed = StoredTurn { status: ChatStatus::Failed, ..turn(10_000 + id, "no") };
+                history.add(&key("a"), failed).unwrap();
+            }
+            let given = history.for_model(&key("a"));
+            let turns = given.len() / 2;
+            assert!(turns >= KEEP_VERBATIM_TURNS.min(id + 1) && turns < 2 * KEEP_VERBATIM_TURNS);
+            assert_eq!(given[given.len() - 2], Turn::User(format!("text {id}")));
+            begun_anew += usize::from(!given.starts_with(&before));
+            before = given;
+        }
+        assert_eq!(begun_anew, 2 * MAX_TURNS / KEEP_VERBATIM_TURNS - 1);
+    }
+
+    #[test]
+    fn a_transcript_that_the_system_does_not_give_now_stays_where_it_is() {
+        let data = tempfile::tempdir().unwrap();
+        let history = History::open(data.path()).unwrap();
+        // A folder in its place: reading fails, and not because of what is in it.
+        let path = history.path(&key("a"));
+        std::fs::create_dir(&path).unwrap();
+        assert!(history.add(&key("a"), turn(1, "x")).is_err());
+        assert!(history.begin_anew(&key("a")).is_err());
+        assert!(history.turns(&key("a")).is_empty() && history.for_model(&key("a")).is_empty());
+        assert!(path.is_dir() && !path.with_extension("json.broken").exists());
     }
 
     #[test]

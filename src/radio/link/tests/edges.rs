@@ -275,3 +275,32 @@ async fn a_second_client_on_the_network_is_named_as_the_likely_cause() {
     stop.cancel();
     serving.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_stops_is_given_up_after_two_seconds_and_a_slow_one_is_not() {
+    let (connector, mut radios) = Scripted::pair();
+    let mut rig = Rig::on(connector);
+    let mut radio = opened(&mut radios).await;
+    radio.greeted().await;
+    rig.up().await;
+    // Each byte comes just in time.
+    let message = radio::FromRadio {
+        payload_variant: Some(From::Packet(packet(1, "slow"))),
+        ..Default::default()
+    };
+    let payload = message.encode_to_vec();
+    let frame = [&[0x94, 0xC3, 0, u8::try_from(payload.len()).unwrap()][..], &payload].concat();
+    let (first, last) = frame.split_at(frame.len() - 3);
+    radio.stream.write_all(first).await.unwrap();
+    for byte in last {
+        tokio::time::sleep(Duration::from_millis(1999)).await;
+        radio.stream.write_all(&[*byte]).await.unwrap();
+    }
+    assert_eq!(rig.text().await.1, "slow");
+    // A length that lies: the next frame seems to be inside, and is found when nothing more comes.
+    radio.stream.write_all(&[0x94, 0xC3, 1, 255]).await.unwrap();
+    radio.packet(2, "found").await;
+    let begun = tokio::time::Instant::now();
+    assert_eq!(rig.text().await.1, "found");
+    assert_eq!(begun.elapsed(), Duration::from_secs(2));
+}
