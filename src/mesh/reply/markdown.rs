@@ -6,6 +6,9 @@
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 use std::ops::Range;
 
+/// Lists within lists are set in so far at most.
+const MAX_INDENT: usize = 4;
+
 /// Renders it; white space is not yet in order.
 pub(super) fn render(source: &str) -> String {
     let mut page = Page { source, ..Page::default() };
@@ -126,7 +129,8 @@ impl Page<'_> {
     /// The mark of a list item, one space deeper for each list around it.
     fn item(&mut self, range: &Range<usize>) {
         self.line();
-        let depth = self.lists.len().saturating_sub(1);
+        // A model that repeats itself nests without end, and every level would lengthen all lines in it.
+        let depth = self.lists.len().saturating_sub(1).min(MAX_INDENT);
         self.out.extend(std::iter::repeat_n(' ', depth));
         match self.lists.last_mut() {
             Some(Some(number)) => {
@@ -235,18 +239,20 @@ fn tag_kind(tag: &str) -> TagKind {
 fn without_tags(html: &str) -> String {
     let mut out = String::new();
     let mut rest = html;
+    // Lowered once, not again for each sign: what is left of it is as long as `rest`.
+    let all_lower = html.to_ascii_lowercase();
     while let Some(open) = rest.find('<') {
         let (text, tag) = rest.split_at(open);
         out.push_str(text);
-        let lower = tag.to_ascii_lowercase();
+        let lower = all_lower.get(html.len() - tag.len()..).unwrap_or_default();
         let end = if lower.starts_with("<!--") {
-            after(&lower, "-->")
+            after(lower, "-->")
         } else if lower.starts_with("<script") {
-            after(&lower, "</script>")
+            after(lower, "</script>")
         } else if lower.starts_with("<style") {
-            after(&lower, "</style>")
+            after(lower, "</style>")
         } else if lower[1..].starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c)) {
-            let end = after(&lower, ">");
+            let end = after(lower, ">");
             match tag_kind(&tag[..end]) {
                 TagKind::Break => out.push('\n'),
                 TagKind::Word => out.push_str(&tag[..end]),

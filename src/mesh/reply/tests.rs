@@ -288,3 +288,24 @@ proptest! {
         prop_assert_eq!(plain(&text), spaced);
     }
 }
+
+#[test]
+fn a_model_that_repeats_one_sign_neither_holds_up_the_node_nor_fills_its_memory() {
+    // An answer of a server may have four times that; work that grows with the square would take minutes here.
+    const MOST: usize = 1 << 18;
+    for sign in ["<", "<a>", "1. ", "- ", "> ", "[", "*", "|", "`"] {
+        for begin in ["", "<div>\n"] {
+            let text = format!("{begin}{}", sign.repeat(MOST / sign.len()));
+            let plain = plain(&text).len();
+            assert!(plain <= 4 * MOST, "{begin}{sign}: {plain} bytes");
+        }
+    }
+}
+
+#[test]
+fn nested_lists_are_set_in_up_to_a_limit() {
+    let list: String = (0..8).map(|depth| format!("{}- x\n", "  ".repeat(depth))).collect();
+    let set_in: Vec<usize> =
+        plain(&list).lines().map(|line| line.len() - line.trim_start().len()).collect();
+    assert_eq!(set_in, [0, 1, 2, 3, 4, 4, 4, 4]);
+}
