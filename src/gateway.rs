@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -44,6 +45,7 @@ pub struct Gateway {
     config: Config,
     cancel: CancellationToken,
     tracker: TaskTracker,
+    web: JoinHandle<()>,
     // Held for the life of the process: two daemons on one data folder would send everything twice.
     _lock: File,
 }
@@ -105,7 +107,7 @@ impl Gateway {
             tracker.clone(),
         )?);
         let setup_token = services.auth.setup_token();
-        tracker.spawn(web::serve(listener, services.clone(), cancel.clone()));
+        let web = tracker.spawn(web::serve(listener, services.clone(), cancel.clone()));
 
         Ok(Gateway {
             address,
@@ -117,6 +119,7 @@ impl Gateway {
             config,
             cancel,
             tracker,
+            web,
             _lock: lock,
         })
     }
@@ -168,7 +171,9 @@ impl Gateway {
             tokio::select! {
                 _ = terminate.recv() => break Ok(()),
                 _ = interrupt.recv() => break Ok(()),
+                // A part that ends alone leaves a daemon that looks alive: the supervisor starts a whole one.
                 () = queries.closed() => break Err(anyhow::anyhow!("the mesh side ended by itself")),
+                _ = &mut self.web => break Err(anyhow::anyhow!("the pages' server ended by itself")),
                 _ = watchdog.tick() => {
                     // Only a daemon whose mesh side still answers is alive.
                     if self.mesh.status().await.is_ok() {

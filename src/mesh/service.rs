@@ -239,7 +239,7 @@ async fn run(
     mut results: mpsc::Receiver<Report>,
 ) {
     let cancel = mesh.cancel.clone();
-    let (mut link_open, mut queries_open) = (true, true);
+    let mut queries_open = true;
     loop {
         let wake = mesh.step(clock.now());
         let sleep = async {
@@ -256,9 +256,13 @@ async fn run(
                 Report::Turn(finished) => mesh.finished(finished, clock.now()),
                 Report::Model(asker, place) => mesh.report_status(&asker, place, clock.now()),
             },
-            event = link.recv(), if link_open => match event {
+            event = link.recv() => match event {
                 Some(event) => mesh.link_event(event, clock.now()),
-                None => link_open = false,
+                // Deaf and dumb for good: better an end that a supervisor sees.
+                None => {
+                    tracing::error!("the link's task has ended by itself");
+                    return;
+                }
             },
             query = queries.recv(), if queries_open => match query {
                 Some(query) => mesh.query(query, clock.now()),

@@ -52,6 +52,7 @@ struct Town {
     sim: Sim,
     handle: MeshHandle,
     cancel: CancellationToken,
+    link: CancellationToken,
     _folder: tempfile::TempDir,
 }
 
@@ -68,7 +69,8 @@ impl Town {
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let tracker = TaskTracker::new();
         let connector = Connector::from_fn("sim", move || radio.connect());
-        let link = link::spawn(connector, cancel.clone(), &tracker);
+        let link_cancel = cancel.child_token();
+        let link = link::spawn(connector, link_cancel.clone(), &tracker);
         let config = SimConfig::default();
         let ana = config.peers.iter().find(|peer| peer.name == "Ana").unwrap();
         let contact =
@@ -86,7 +88,7 @@ impl Town {
             tracker,
         })
         .unwrap();
-        let town = Town { sim, handle, cancel, _folder: folder };
+        let town = Town { sim, handle, cancel, link: link_cancel, _folder: folder };
         town.pass(5).await;
         town
     }
@@ -192,4 +194,13 @@ async fn an_answer_waits_for_an_absent_peer_and_arrives_once_within_a_day() {
         }
         assert_eq!(town.handle.status().await.unwrap().kept_answers, 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_that_ends_by_itself_ends_the_service_so_that_a_supervisor_sees_it() {
+    let town = Town::start(Duration::from_secs(1), str::to_owned).await;
+    assert!(town.handle.status().await.is_ok());
+    town.link.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(5), town.handle.queries.closed()).await;
+    assert!(ended.is_ok(), "it goes on, deaf and dumb");
 }
