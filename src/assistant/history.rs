@@ -1,10 +1,15 @@
 //! Transcripts: what each caller said and was answered.
 //!
 //! Owns `transcripts/`, one file a caller. A file is opened by the caller's own key only, so no caller can
-//! meet another's. Keeps no arguments of tools, and nothing of callers without a key.
+//! meet another's. A turn is appended as a line, because replacing a file makes some file systems wait for the
+//! disk, between a model's answer and its caller. Keeps no arguments of tools, and nothing of callers
+//! without a key.
 
+use std::collections::HashSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -12,14 +17,20 @@ use tracing::warn;
 use super::backends::Turn;
 use super::caller::HistoryKey;
 use super::{ChatStatus, ToolRecord, TurnId};
-use crate::store::{self, Durability, StoreError};
+use crate::store::{self, Durability, Journal, StoreError};
 
 /// Turns that a model is given verbatim.
 pub const KEEP_VERBATIM_TURNS: usize = 12;
-/// Turns that are kept in a file.
+/// Turns that are kept of a caller.
 const MAX_TURNS: usize = 200;
-/// Bytes of text that are kept in a file.
+/// Bytes of text that are kept of a caller.
 const MAX_BYTES: usize = 256 * 1024;
+/// A file that grows larger is written anew, without what is kept no longer; bytes.
+const MAX_FILE: u64 = 2 * MAX_BYTES as u64;
+/// How long a line may wait to be synced to the disk: the answer's own way there must be free first.
+const SYNC_AFTER: Duration = Duration::from_millis(500);
+/// Of the form of a line.
+const VERSION: u32 = 1;
 
 /// One turn of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,21 +51,47 @@ pub struct StoredTurn {
     pub tools: Vec<ToolRecord>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Transcript {
+/// A line of a transcript.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line<E> {
     version: u32,
-    turns: Vec<StoredTurn>,
-    /// So many of the turns belong to earlier conversations: no model is given them.
-    #[serde(default)]
-    earlier: usize,
+    entry: E,
+}
+
+/// What a line says.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Entry {
+    /// A later turn of the same name counts instead of an earlier one.
+    Turn(StoredTurn),
+    /// A fresh conversation begins: no model is given what stands before.
+    Anew,
+}
+
+/// What is read of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    /// The last answered turns of this conversation.
+    ForModel,
 }
 
 /// All transcripts.
 #[derive(Debug)]
 pub struct History {
     folder: PathBuf,
-    // One writer at a time: a file is read, extended and replaced as a whole.
+    // One writer at a time.
     writing: Mutex<()>,
+}
+
+/// Turns read from the end of a file.
+struct Read {
+    /// The newest first.
+    turns: Vec<StoredTurn>,
+    /// So many of them belong to this conversation; the others to earlier ones.
+    fresh: usize,
+    /// Lines among them that can't be read.
+    broken: usize,
 }
 
 impl History {
@@ -65,100 +102,188 @@ impl History {
         Ok(History { folder, writing: Mutex::new(()) })
     }
 
-    /// The transcript, oldest first; empty when there is none. One that can't be read is set aside, and
-    /// said so.
+    /// The transcript, oldest first; empty when there is none. Of a file that can't be read everywhere the
+    /// rest is taken; it is set aside, and said so.
     pub fn turns(&self, key: &HistoryKey) -> Vec<StoredTurn> {
-        self.transcript(key).turns
-    }
-
-    fn transcript(&self, key: &HistoryKey) -> Transcript {
-        let path = self.path(key);
-        match store::read_json::<Transcript>(&path) {
-            Ok(transcript) => transcript.unwrap_or_default(),
-            Err(error) => {
-                let aside = store::set_aside(&path);
-                warn!(%error, ?aside, "a transcript can't be read; a new one is begun");
-                Transcript::default()
-            }
-        }
+        self.read(key, Which::All)
     }
 
     /// The turn of that name, if it was answered.
     pub fn answered(&self, key: &HistoryKey, turn: &TurnId) -> Option<StoredTurn> {
-        self.turns(key)
-            .into_iter()
-            .find(|stored| stored.turn_id == *turn && stored.status == ChatStatus::Answered)
+        let lines = store::journal_lines(&self.path(key)).unwrap_or_default();
+        // Nearly always there is none: no line is parsed for nothing.
+        let named = lines.iter().rev().filter(|line| line.contains(&turn.0));
+        named
+            .filter_map(|line| match parse(line) {
+                Some(Entry::Turn(stored)) => Some(stored),
+                _ => None,
+            })
+            .find(|stored| stored.turn_id == *turn)
+            .filter(|stored| stored.status == ChatStatus::Answered)
     }
 
-    /// Adds a turn; one of the same name is replaced. The oldest go when there are too many.
+    /// Adds a turn, safe from a kill when this returns; one of the same name is replaced. The oldest go when
+    /// there are too many.
     pub fn add(&self, key: &HistoryKey, turn: StoredTurn) -> Result<(), StoreError> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Transcript { mut turns, mut earlier, .. } = self.transcript(key);
-        if let Some(old) = turns.iter().position(|stored| stored.turn_id == turn.turn_id) {
-            turns.remove(old);
-            earlier -= usize::from(old < earlier);
-        }
-        turns.push(turn);
-        let mut bytes: usize = turns.iter().map(StoredTurn::bytes).sum();
-        let mut surplus = turns.len().saturating_sub(MAX_TURNS);
-        for (index, stored) in turns.iter().enumerate().take(turns.len().saturating_sub(1)) {
-            if bytes <= MAX_BYTES {
-                break;
-            }
-            bytes -= stored.bytes();
-            surplus = surplus.max(index + 1);
-        }
-        turns.drain(..surplus);
-        earlier = earlier.saturating_sub(surplus);
-        self.write(key, turns, earlier)
+        self.append(key, &Entry::Turn(turn))
     }
 
     /// Begins a fresh conversation: models are given nothing of what was said so far. The transcript stays.
     pub fn begin_anew(&self, key: &HistoryKey) -> Result<(), StoreError> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let turns = self.turns(key);
-        if turns.is_empty() {
+        if self.turns(key).is_empty() {
             return Ok(());
         }
-        let earlier = turns.len();
-        self.write(key, turns, earlier)
+        self.append(key, &Entry::Anew)
     }
 
-    fn write(
-        &self,
-        key: &HistoryKey,
-        turns: Vec<StoredTurn>,
-        earlier: usize,
-    ) -> Result<(), StoreError> {
-        let transcript = Transcript { version: 1, turns, earlier };
-        store::replace_json(&self.path(key), &transcript, Durability::Process)
+    fn append(&self, key: &HistoryKey, entry: &Entry) -> Result<(), StoreError> {
+        let _one_at_a_time = self.lock();
+        let path = self.path(key);
+        let line = line(&path, entry)?;
+        let mut journal = Journal::open(&path)?;
+        journal.append(&line, Durability::Process)?;
+        if journal.len()? > MAX_FILE {
+            rewrite(&path, read(&path, Which::All)?)?;
+        } else if let Ok(file) = journal.handle() {
+            sync_later(file);
+        }
+        Ok(())
     }
 
     /// Deletes the transcript.
     pub fn clear(&self, key: &HistoryKey) -> Result<(), StoreError> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.lock();
         store::remove(&self.path(key))
     }
 
     /// What a model is given of it: the last answered turns.
     pub fn for_model(&self, key: &HistoryKey) -> Vec<Turn> {
-        let Transcript { turns, earlier, .. } = self.transcript(key);
-        let answered: Vec<&StoredTurn> =
-            turns.iter().skip(earlier).filter(|turn| turn.status == ChatStatus::Answered).collect();
-        answered[answered.len().saturating_sub(KEEP_VERBATIM_TURNS)..]
-            .iter()
+        self.read(key, Which::ForModel)
+            .into_iter()
             .flat_map(|turn| {
                 [
-                    Turn::User(turn.question.clone()),
-                    Turn::Assistant { text: turn.answer.clone(), calls: Vec::new(), raw: None },
+                    Turn::User(turn.question),
+                    Turn::Assistant { text: turn.answer, calls: Vec::new(), raw: None },
                 ]
             })
             .collect()
     }
 
-    fn path(&self, key: &HistoryKey) -> PathBuf {
-        self.folder.join(format!("{}.json", key.as_str()))
+    /// Oldest first.
+    fn read(&self, key: &HistoryKey, which: Which) -> Vec<StoredTurn> {
+        let path = self.path(key);
+        let mut turns = match read(&path, which) {
+            Ok(read) => {
+                if read.broken > 0 {
+                    self.repair(&path);
+                }
+                read.turns
+            }
+            Err(error) => {
+                warn!(%error, "a transcript can't be read");
+                Vec::new()
+            }
+        };
+        turns.reverse();
+        turns
     }
+
+    /// Sets a file with lines that can't be read aside, and goes on with those that can.
+    fn repair(&self, path: &Path) {
+        let _one_at_a_time = self.lock();
+        let repaired = read(path, Which::All).and_then(|read| {
+            let aside = store::set_aside(path)?;
+            warn!(lines = read.broken, ?aside, "a transcript can't be read everywhere");
+            rewrite(path, read)
+        });
+        if let Err(error) = repaired {
+            warn!(%error, "a transcript can't be repaired");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, key: &HistoryKey) -> PathBuf {
+        self.folder.join(format!("{}.jsonl", key.as_str()))
+    }
+}
+
+/// The newest turns, within the bounds. No line older than these is looked at.
+fn read(path: &Path, which: Which) -> Result<Read, StoreError> {
+    let mut turns: Vec<StoredTurn> = Vec::new();
+    let (mut fresh, mut broken) = (None, 0);
+    let (mut seen, mut bytes) = (HashSet::new(), 0);
+    for line in store::journal_lines(path)?.iter().rev() {
+        let turn = match parse(line) {
+            Some(Entry::Turn(turn)) => turn,
+            Some(Entry::Anew) if which == Which::ForModel => break,
+            Some(Entry::Anew) => {
+                fresh.get_or_insert(turns.len());
+                continue;
+            }
+            None => {
+                broken += 1;
+                continue;
+            }
+        };
+        if !seen.insert(turn.turn_id.0.clone()) {
+            continue;
+        }
+        bytes += turn.bytes();
+        // One turn alone may be larger than everything; it stays.
+        if seen.len() > MAX_TURNS || bytes > MAX_BYTES && seen.len() > 1 {
+            break;
+        }
+        if which == Which::All || turn.status == ChatStatus::Answered {
+            turns.push(turn);
+        }
+        if which == Which::ForModel && turns.len() >= KEEP_VERBATIM_TURNS {
+            break;
+        }
+    }
+    let fresh = fresh.unwrap_or(turns.len());
+    Ok(Read { turns, fresh, broken })
+}
+
+fn parse(line: &str) -> Option<Entry> {
+    let line: Line<Entry> = serde_json::from_str(line).ok()?;
+    (line.version == VERSION).then_some(line.entry)
+}
+
+fn line(path: &Path, entry: &Entry) -> Result<String, StoreError> {
+    let line = Line { version: VERSION, entry };
+    serde_json::to_string(&line).map_err(|error| StoreError {
+        doing: "encoding",
+        path: path.to_owned(),
+        source: error.into(),
+    })
+}
+
+fn rewrite(path: &Path, read: Read) -> Result<(), StoreError> {
+    let mut entries: Vec<Entry> = read.turns.into_iter().map(Entry::Turn).collect();
+    if read.fresh < entries.len() {
+        entries.insert(read.fresh, Entry::Anew);
+    }
+    let mut text = String::new();
+    for entry in entries.iter().rev() {
+        text.push_str(&line(path, entry)?);
+        text.push('\n');
+    }
+    store::replace(path, text.as_bytes(), Durability::Process)
+}
+
+/// Syncs in a moment, on a thread where it may take its time. Without a runtime the system does it in its own time.
+fn sync_later(file: File) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
+        tokio::time::sleep(SYNC_AFTER).await;
+        let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+        if let Ok(Err(error)) = synced {
+            warn!(%error, "a transcript could not be synced to the disk");
+        }
+    });
 }
 
 impl StoredTurn {
@@ -168,113 +293,4 @@ impl StoredTurn {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::assistant::{CallerScope, CategorySet, SessionId};
-
-    fn key(session: &str) -> HistoryKey {
-        let session_id = SessionId(session.to_owned());
-        CallerScope::LocalOperator { session_id, granted: CategorySet::new() }
-            .history_key()
-            .unwrap()
-    }
-
-    fn turn(id: usize, text: &str) -> StoredTurn {
-        StoredTurn {
-            turn_id: TurnId(format!("t-{id}")),
-            at: id as u64,
-            question: text.to_owned(),
-            answer: text.to_owned(),
-            status: ChatStatus::Answered,
-            backend: "scripted".to_owned(),
-            tools: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_transcript_survives_a_restart_and_is_private() {
-        let data = tempfile::tempdir().unwrap();
-        History::open(data.path()).unwrap().add(&key("a"), turn(1, "hello")).unwrap();
-        let history = History::open(data.path()).unwrap();
-        assert_eq!(history.turns(&key("a")), vec![turn(1, "hello")]);
-        assert!(history.turns(&key("b")).is_empty());
-        let path = history.path(&key("a"));
-        assert!(store::is_private(&path).unwrap());
-        assert!(store::is_private(&data.path().join("transcripts")).unwrap());
-        history.clear(&key("a")).unwrap();
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn turns_and_bytes_are_bounded_and_the_newest_stay() {
-        let data = tempfile::tempdir().unwrap();
-        let history = History::open(data.path()).unwrap();
-        for id in 0..=MAX_TURNS {
-            history.add(&key("a"), turn(id, "x")).unwrap();
-        }
-        let kept = history.turns(&key("a"));
-        assert_eq!((kept.len(), kept[0].at), (MAX_TURNS, 1));
-        assert_eq!(history.for_model(&key("a")).len(), 2 * KEEP_VERBATIM_TURNS);
-
-        let large = "x".repeat(MAX_BYTES / 4);
-        for id in 1000..1003 {
-            history.add(&key("a"), turn(id, &large)).unwrap();
-        }
-        let kept = history.turns(&key("a"));
-        assert!(kept.iter().map(StoredTurn::bytes).sum::<usize>() <= MAX_BYTES);
-        assert_eq!(kept.last().unwrap().at, 1002);
-        // One turn alone may be larger than everything; it stays.
-        history.add(&key("b"), turn(1, &"x".repeat(MAX_BYTES))).unwrap();
-        assert_eq!(history.turns(&key("b")).len(), 1);
-    }
-
-    #[test]
-    fn a_fresh_conversation_begins_where_it_was_asked_for_and_the_transcript_stays() {
-        let data = tempfile::tempdir().unwrap();
-        let history = History::open(data.path()).unwrap();
-        history.begin_anew(&key("a")).unwrap();
-        assert!(!history.path(&key("a")).exists(), "nothing to mark");
-        for id in 0..3 {
-            history.add(&key("a"), turn(id, "old")).unwrap();
-        }
-        history.begin_anew(&key("a")).unwrap();
-        let history = History::open(data.path()).unwrap();
-        assert!(history.for_model(&key("a")).is_empty());
-        assert_eq!(history.turns(&key("a")).len(), 3);
-        history.add(&key("a"), turn(3, "new")).unwrap();
-        // An old turn that is stored once more counts as new; the border moves with what is removed.
-        history.add(&key("a"), turn(0, "once more")).unwrap();
-        let questions: Vec<Turn> = history.for_model(&key("a")).into_iter().step_by(2).collect();
-        let user = |text: &str| Turn::User(text.to_owned());
-        assert_eq!(questions, [user("new"), user("once more")]);
-        for id in 10..10 + MAX_TURNS {
-            history.add(&key("a"), turn(id, "x")).unwrap();
-        }
-        assert_eq!(history.for_model(&key("a")).len(), 2 * KEEP_VERBATIM_TURNS);
-    }
-
-    #[test]
-    fn a_turn_of_the_same_name_is_replaced() {
-        let data = tempfile::tempdir().unwrap();
-        let history = History::open(data.path()).unwrap();
-        let failed = StoredTurn { status: ChatStatus::Failed, ..turn(1, "no") };
-        history.add(&key("a"), failed).unwrap();
-        assert_eq!(history.answered(&key("a"), &TurnId("t-1".to_owned())), None);
-        assert!(history.for_model(&key("a")).is_empty());
-        history.add(&key("a"), turn(1, "yes")).unwrap();
-        assert_eq!(history.turns(&key("a")).len(), 1);
-        assert!(history.answered(&key("a"), &TurnId("t-1".to_owned())).is_some());
-    }
-
-    #[test]
-    fn a_broken_transcript_is_set_aside_and_not_overwritten() {
-        let data = tempfile::tempdir().unwrap();
-        let history = History::open(data.path()).unwrap();
-        let path = history.path(&key("a"));
-        store::replace(&path, b"{\"version\":1,\"tu", Durability::Process).unwrap();
-        history.add(&key("a"), turn(1, "new")).unwrap();
-        assert_eq!(history.turns(&key("a")).len(), 1);
-        let aside = path.with_extension("json.broken");
-        assert_eq!(std::fs::read(aside).unwrap(), b"{\"version\":1,\"tu");
-    }
-}
+mod tests;

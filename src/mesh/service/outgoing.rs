@@ -102,6 +102,8 @@ impl Mesh {
         match self.outbox.submit(end.reply.clone(), now) {
             Ok(parts) => {
                 self.outbox_changed(now);
+                // What follows is only tidying: a start does it too. The answer goes first.
+                self.pump(now);
                 let id = end.reply.id;
                 self.end(&id, &end.peer, Some(end.words), end.outcome, now);
                 self.tell(MeshEvent::TurnEnded {
