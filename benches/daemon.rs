@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 #![allow(missing_docs)]
 
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -177,6 +178,8 @@ async fn run() {
     let at_end = resident(&daemon);
     let size = std::fs::metadata(env!("CARGO_BIN_EXE_tombolo")).unwrap().len();
 
+    let mut hops = hops().await;
+
     println!("milliseconds                         median      p99      max   of");
     row("start to ready", &mut ready);
     row("start to link up", &mut linked);
@@ -184,6 +187,7 @@ async fn run() {
     row("  on a new connection", &mut anew);
     row("  first question after a start", &mut first);
     row("model answer to first part", &mut to_air);
+    row("(two hops without a daemon)", &mut hops);
     println!("MiB");
     println!("resident after start             {at_start:>10.1}");
     println!("resident after {TEXTS} texts         {at_end:>10.1}");
@@ -267,6 +271,33 @@ fn row(what: &str, times: &mut [Duration]) {
     let [median, p99] = [50, 99].map(|p| ((last + 1) * p).div_ceil(100) - 1);
     let [median, p99, max] = [median, p99, last].map(|i| times[i].as_secs_f64() * 1000.0);
     println!("{what:<33}{median:>10.2}{p99:>9.2}{max:>9.2}{:>5}", last + 1);
+}
+
+/// What this machine takes to wake another thread over TCP and to be woken by it: a part of both ways through the
+/// daemon, and no fault of its.
+async fn hops() -> Vec<Duration> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut bytes = [0; 100];
+        while stream.read_exact(&mut bytes).is_ok() && stream.write_all(&bytes).is_ok() {}
+    });
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut times = Vec::new();
+    for _ in 0..100 {
+        sleep(THINKING).await;
+        let begun = Instant::now();
+        let mut bytes = [0; 100];
+        stream.write_all(&bytes).await.unwrap();
+        stream.read_exact(&mut bytes).await.unwrap();
+        times.push(begun.elapsed());
+    }
+    drop(stream);
+    echo.join().unwrap();
+    times
 }
 
 /// Between the daemon and the simulated radio.

@@ -32,6 +32,11 @@ impl Folder {
         let mut folder = Folder { path, states: HashMap::new() };
         let mut replies = Vec::new();
         for file in folder.files()? {
+            if std::fs::metadata(&file).is_ok_and(|file| file.len() == 0) {
+                // A kill came before the first state: nobody was told that it is kept.
+                store::remove(&file)?;
+                continue;
+            }
             let lines = store::journal_lines(&file)?;
             let last = lines.iter().rev().find_map(|line| serde_json::from_str::<Reply>(line).ok());
             if let Some(reply) = last {
@@ -58,7 +63,7 @@ impl Folder {
             source: error.into(),
         })?;
         let states = self.states.get(&reply.id).copied().unwrap_or(0);
-        if (1..STATES).contains(&states) {
+        if states < STATES {
             Journal::open(&file)?.append(&line, Durability::Process)?;
             self.states.insert(reply.id.clone(), states + 1);
         } else {

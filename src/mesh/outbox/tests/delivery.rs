@@ -255,8 +255,12 @@ fn a_reply_that_cannot_be_read_is_set_aside() {
     bench.answer("a", ANA, "hello");
     let broken = bench.folder.path().join("replies/zz.jsonl");
     std::fs::write(&broken, "{\"id\": 1").unwrap();
+    // What a kill leaves between the creation of a file and its first line is no reply, and no fault.
+    let empty = bench.folder.path().join("replies/zy.jsonl");
+    std::fs::write(&empty, "").unwrap();
     bench.restart();
     bench.up();
     assert_eq!(text(&bench.sent()), "hello");
+    assert!(!empty.exists() && !empty.with_extension("jsonl.broken").exists());
     assert!(!broken.exists() && broken.with_extension("jsonl.broken").exists());
 }
