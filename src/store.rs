@@ -184,12 +184,6 @@ impl Journal {
     pub fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
-
-    /// How long the file is, bytes.
-    pub fn len(&self) -> Result<u64, StoreError> {
-        let metadata = self.file.metadata().map_err(StoreError::at("looking at", &self.path))?;
-        Ok(metadata.len())
-    }
 }
 
 /// Does the file end within a line? Looks at its last byte only: this is on the way of an answer.

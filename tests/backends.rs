@@ -76,6 +76,16 @@ async fn ollama_uses_chat_endpoint_not_generate() {
 }
 
 #[tokio::test]
+async fn a_server_that_has_gone_is_no_longer_there_whatever_is_remembered_of_its_model() {
+    let server = ScriptedOllama::start().await;
+    let leg = leg(&server);
+    assert!(leg.there().await.unwrap().tools);
+    drop(server);
+    assert!(leg.available().await.is_ok(), "asked once in the life of the leg");
+    assert!(matches!(leg.there().await, Err(BackendError::Unreachable(_))));
+}
+
+#[tokio::test]
 async fn every_request_has_a_length_cap_and_the_same_window() {
     let server = ScriptedOllama::start().await;
     let leg = leg(&server);

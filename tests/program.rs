@@ -153,7 +153,7 @@ async fn what_is_on_disk_is_private_and_what_is_printed_holds_no_text_and_no_sec
         .collect();
     assert_eq!(names.len(), 2);
     for name in names {
-        let stem = name.strip_suffix(".jsonl").unwrap();
+        let stem = name.strip_suffix(".json").unwrap();
         assert!(stem.len() == 64 && stem.bytes().all(|b| b.is_ascii_hexdigit()), "{name}");
     }
 }

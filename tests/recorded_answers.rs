@@ -171,7 +171,7 @@ async fn a_prompt_that_is_too_long_is_made_shorter_once() {
         assert!(sizes[1] < sizes[0] * 2 / 3, "{name}: {sizes:?}");
         server.set_default(replay(name));
         let refused = ask(&leg, &question()).await;
-        assert!(matches!(refused, Err(BackendError::Refused { status: 400, .. })), "{refused:?}");
+        assert_eq!(refused, Err(BackendError::TooLong), "{name}");
         assert_eq!(server.requests_to("/api/chat").len(), 4);
     }
 }

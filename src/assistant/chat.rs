@@ -4,23 +4,24 @@
 //! as a scope.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::{error, info};
 
 use super::backends::claude::Claude;
 use super::backends::offline::Offline;
 use super::backends::ollama;
-use super::backends::{Backend, Turn};
+use super::backends::{Backend, ToolCall, Turn};
 use super::caller::CallerScope;
 use super::gate::Closed;
 use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
-use super::observer::Unwatched;
-use super::tools::{ToolDef, ToolRegistry};
-use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, prompt};
+use super::observer::Observer;
+use super::tools::{Executed, ToolDef, ToolRegistry};
+use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
 use crate::secrets::{SecretName, Secrets};
@@ -28,6 +29,8 @@ use crate::store::StoreError;
 
 /// A turn may take this long in all.
 const TURN: Duration = Duration::from_secs(300);
+/// And the operator's: the page gives up after 180 s, and should be told before.
+const OPERATOR_TURN: Duration = Duration::from_secs(170);
 /// What a caller is told then.
 const TOO_LONG: &str = "That took too long, and I gave up. Please ask again later.";
 /// What a caller who stopped it is told.
@@ -146,13 +149,16 @@ impl Assistant {
         let tools = !self.tools.offered_to(scope).is_empty();
         let system = prompt::system(scope, context.answer_bytes, tools);
 
+        let deadline = Instant::now() + if scope.is_operator() { OPERATOR_TURN } else { TURN };
+        let ledger = Ledger::default();
         let mut walk = setup.legs.select_backend(cloud);
+        walk.deadline = Some(deadline);
         let ended = {
             let rules = Rules {
                 registry: &self.tools,
                 scope,
                 gate: &Closed,
-                observer: &Unwatched,
+                observer: &ledger,
                 system: &system,
                 max_turns: MAX_TURNS,
                 needed: None,
@@ -161,7 +167,7 @@ impl Assistant {
             tokio::select! {
                 biased;
                 () = context.cancel.cancelled() => Err((ChatStatus::Stopped, STOPPED)),
-                () = tokio::time::sleep(TURN) => Err((ChatStatus::Failed, TOO_LONG)),
+                () = tokio::time::sleep_until(deadline) => Err((ChatStatus::Failed, TOO_LONG)),
                 outcome = running => Ok(outcome),
             }
         };
@@ -174,7 +180,8 @@ impl Assistant {
                 status,
                 text: text.to_owned(),
                 backend: String::new(),
-                tools: Vec::new(),
+                // What had run has run, although the loop came to no end.
+                tools: ledger.take(),
                 reasons,
             },
         }
@@ -221,6 +228,23 @@ impl Assistant {
             claude_available: matches!(key, Some(Ok(Some(_)))),
             legs: setup.legs.states().await,
         }
+    }
+}
+
+/// What ran in a turn; it outlives a loop that is broken off.
+#[derive(Default)]
+struct Ledger(Mutex<Vec<ToolRecord>>);
+
+impl Ledger {
+    fn take(&self) -> Vec<ToolRecord> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Observer for Ledger {
+    fn called(&self, _: &ToolCall, executed: &Executed) {
+        let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        records.push(executed.record.clone());
     }
 }
 

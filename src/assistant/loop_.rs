@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 
+use super::backends::offline::Offline;
 use super::backends::{BackendTurn, Request, ToolCall, Turn};
 use super::caller::CallerScope;
 use super::gate::Gate;
-use super::legs::Walk;
+use super::legs::{Nobody, Walk};
 use super::observer::Observer;
 use super::tools::{ToolRegistry, execute_tool};
-use super::{ChatStatus, ToolRecord};
+use super::{ChatStatus, LegReason, ToolRecord};
 
 /// Requests to a model in one turn.
 pub const MAX_TURNS: usize = 8;
@@ -21,9 +22,15 @@ const MAX_CALLS: usize = 8;
 /// The same call this often ends the turn.
 const MAX_REPEATS: usize = 4;
 
-/// What a caller is told when no model could answer.
-const NO_MODEL: &str =
+/// What a caller is told when no model could be reached.
+pub const NO_MODEL: &str = "No model can be reached now. Please ask again later.";
+/// The same for a caller for whom the node itself knows something.
+pub const NO_MODEL_BUT_FIXED: &str =
     "No model can be reached now; only fixed questions, such as free disk space, are answered.";
+/// What a caller is told when a model was reached and said nothing of use.
+pub const NO_USE: &str = "The model gave no usable answer. Please ask it in another way.";
+/// What a caller is told when the question is larger than any model's window.
+pub const TOO_MUCH: &str = "That question is too long for the model.";
 /// What a caller is told when the model did not come to an end.
 const NO_END: &str = "I could not find an answer to that. Please ask it in another way.";
 
@@ -92,15 +99,22 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
         nudge: if can { Nudge::Waiting } else { Nudge::Over },
     };
     let mut backend = "offline";
+    let mut told: Vec<LegReason> = Vec::new();
     for _ in 0..rules.max_turns.min(MAX_TURNS) {
         let request = Request { system: rules.system, tools: &specs, history: &running.history };
-        let skipped = walk.reasons.len();
         let answer = walk.send(request).await;
-        for reason in walk.reasons.iter().skip(skipped) {
+        for reason in walk.reasons.iter().filter(|reason| !told.contains(reason)) {
             rules.observer.skipped(reason);
         }
+        told.clone_from(&walk.reasons);
         let Some((leg, turn)) = answer else {
-            return running.end(ChatStatus::Failed, NO_MODEL.to_owned(), backend);
+            let line = match walk.nobody {
+                Nobody::NoModel if Offline::knows_any(&specs) => NO_MODEL_BUT_FIXED,
+                Nobody::NoModel => NO_MODEL,
+                Nobody::NoUse => NO_USE,
+                Nobody::TooMuch => TOO_MUCH,
+            };
+            return running.end(ChatStatus::Failed, line.to_owned(), backend);
         };
         backend = leg;
         rules.observer.answered(leg, &turn);

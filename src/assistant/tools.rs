@@ -184,7 +184,7 @@ pub async fn execute_tool(
         "tool call"
     );
     Executed {
-        record: ToolRecord { name: call.name.chars().take(64).collect(), category, outcome },
+        record: ToolRecord { name: shown_name(&call.name), category, outcome },
         content,
         is_error: outcome != ToolOutcome::Ran,
     }
@@ -200,7 +200,7 @@ async fn decide_and_run(
         let valid: Vec<String> =
             registry.offered_to(scope).into_iter().map(|tool| tool.name).collect();
         let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
-        let name: String = call.name.chars().take(64).collect();
+        let name = shown_name(&call.name);
         let words = format!("There is no tool \"{name}\". The valid tools are: {valid}.");
         return (None, ToolOutcome::Unknown, words);
     };
@@ -230,6 +230,11 @@ async fn decide_and_run(
         Ok(content) => (category, ToolOutcome::Ran, content),
         Err(why) => (category, ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
     }
+}
+
+/// A name that a model wrote, fit for a ledger, a page and a terminal.
+fn shown_name(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
 #[cfg(test)]

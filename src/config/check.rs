@@ -80,6 +80,12 @@ pub fn faults(config: &Config) -> Vec<Fault> {
             );
         }
     }
+    if !is_private_way(&config.assistant.claude.url) {
+        fault(
+            "assistant.claude.url",
+            "write https://: the key would cross the network in the clear",
+        );
+    }
     let models = [
         ("assistant.ollama.model", Some(&config.assistant.ollama.model)),
         ("assistant.claude.model", Some(&config.assistant.claude.model)),
@@ -91,6 +97,19 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// Encrypted, or not leaving this machine.
+fn is_private_way(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else { return true };
+    url.scheme() != "http"
+        || url.host_str().is_some_and(|host| {
+            host == "localhost"
+                || host
+                    .trim_matches(['[', ']'])
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
+        })
 }
 
 fn is_base_url(url: &str) -> bool {

@@ -128,6 +128,9 @@ pub enum BackendError {
     /// The server doesn't have the model.
     #[error("the model is not there: {0}")]
     NoModel(String),
+    /// The question alone is larger than the model's window.
+    #[error("the question is too long for the model")]
+    TooLong,
     /// Later, perhaps.
     #[error("overloaded")]
     Overloaded {
@@ -150,6 +153,11 @@ pub trait Backend: Send + Sync {
     fn is_cloud(&self) -> bool;
     /// What it can do, if it is there; quick.
     fn available(&self) -> Answer<'_, Capabilities>;
+    /// The same for someone who looks at the leg from outside: what is remembered of an earlier look is
+    /// not enough.
+    fn there(&self) -> Answer<'_, Capabilities> {
+        self.available()
+    }
     /// Is the same request worth a second try when its answer was of no use?
     fn repeats(&self) -> bool {
         true

@@ -5,7 +5,9 @@
 
 use serde_json::json;
 
-use super::{Answer, Backend, BackendError, BackendTurn, Capabilities, Request, ToolCall, Turn};
+use super::{
+    Answer, Backend, BackendError, BackendTurn, Capabilities, Request, ToolCall, ToolSpec, Turn,
+};
 
 /// Questions, by the words that must all stand in them, and the tool that answers.
 const FIXED: [(&[&str], &str); 8] = [
@@ -24,6 +26,11 @@ const FIXED: [(&[&str], &str); 8] = [
 pub struct Offline;
 
 impl Offline {
+    /// Is there a fixed question that one of these tools answers?
+    pub fn knows_any(tools: &[ToolSpec]) -> bool {
+        FIXED.iter().any(|(_, fixed)| tools.iter().any(|tool| tool.name == *fixed))
+    }
+
     /// The tool that answers the question, if it is one of the fixed ones.
     pub fn tool_for(question: &str) -> Option<&'static str> {
         let words: Vec<String> = question

@@ -172,6 +172,14 @@ impl Backend for Ollama {
         Box::pin(async { Ok(Capabilities { tools: self.model_supports_tools().await? }) })
     }
 
+    fn there(&self) -> Answer<'_, Capabilities> {
+        Box::pin(async {
+            // What the model can do is asked once; whether the server still answers, each time.
+            list(&self.http, &self.url).await?;
+            self.available().await
+        })
+    }
+
     fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn> {
         Box::pin(self.ask(request))
     }

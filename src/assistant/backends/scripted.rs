@@ -56,7 +56,15 @@ impl Scripted {
 
     /// It never answers.
     pub fn hanging(name: &'static str) -> Scripted {
-        Scripted { hang: true, ..Scripted::new(name, Vec::new()) }
+        Scripted::hanging_after(name, Vec::new())
+    }
+
+    /// Answers the queue in order, and then never.
+    pub fn hanging_after(
+        name: &'static str,
+        queue: Vec<Result<BackendTurn, BackendError>>,
+    ) -> Scripted {
+        Scripted { hang: true, ..Scripted::new(name, queue) }
     }
 
     /// It is in the cloud.
@@ -100,7 +108,7 @@ impl Backend for Scripted {
             history: request.history.to_vec(),
         });
         Box::pin(async move {
-            if self.hang {
+            if self.hang && self.queue.lock().unwrap().is_empty() {
                 std::future::pending::<()>().await;
             }
             match &self.always {

@@ -100,6 +100,11 @@ async fn unknown_tool_is_refused_not_ignored() {
     let executed =
         execute_tool(&registry, &operator(&[]), &call("slugify", json!({})), &Closed).await;
     assert!(!executed.content.contains("system_disk_status"), "{}", executed.content);
+    // What the model wrote is shown to people: no control characters, and an end.
+    let name = format!("a\u{1b}[2J\n{}", "x".repeat(80));
+    let executed = execute_tool(&registry, &scope, &call(&name, json!({})), &Closed).await;
+    assert_eq!(executed.record.name, format!("a[2J{}", "x".repeat(60)));
+    assert!(!executed.content.contains('\u{1b}'));
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ fn blocks(text: &str, calls: &[ToolCall]) -> Vec<Value> {
     let mut blocks = text_block(text);
     blocks.extend(calls.iter().map(|call| {
         let input = arguments_object(call.arguments.clone()).unwrap_or_default();
-        json!({ "type": "tool_use", "id": wire_id(&call.id), "name": call.name, "input": input })
+        json!({ "type": "tool_use", "id": wire_id(&call.id), "name": wire_name(&call.name), "input": input })
     }));
     blocks
 }
@@ -115,4 +115,30 @@ fn blocks(text: &str, calls: &[ToolCall]) -> Vec<Value> {
 /// Another leg's id may hold what this server refuses.
 fn wire_id(id: &str) -> String {
     id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// Another leg's model may have made up a tool with a name that this server refuses.
+fn wire_name(name: &str) -> String {
+    let fitting: String = wire_id(name).chars().take(64).collect();
+    if fitting.is_empty() { "_".to_owned() } else { fitting }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_the_server_would_refuse_is_made_to_fit() {
+        for (name, sent) in [
+            ("system_disk_status", "system_disk_status".to_owned()),
+            ("web search!é", "web_search__".to_owned()),
+            ("", "_".to_owned()),
+            (&"x".repeat(65), "x".repeat(64)),
+        ] {
+            let call =
+                ToolCall { id: "a b".to_owned(), name: name.to_owned(), arguments: json!({}) };
+            let block = &blocks("", &[call])[0];
+            assert_eq!((&block["name"], &block["id"]), (&json!(sent), &json!("a_b")));
+        }
+    }
 }

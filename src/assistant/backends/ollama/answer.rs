@@ -107,9 +107,7 @@ pub(super) fn refusal(reply: &Reply) -> BackendError {
     let says = |part: &str| words.as_deref().is_some_and(|words| words.contains(part));
     match status {
         400 if says("does not support tools") => BackendError::NoTools,
-        400 if is_too_long(reply) => {
-            BackendError::Refused { status, reason: "the prompt is too long".to_owned() }
-        }
+        400 if is_too_long(reply) => BackendError::TooLong,
         404 if says("not found") => BackendError::NoModel(String::new()),
         429 | 503 => BackendError::Overloaded { retry_after: reply.retry_after() },
         499 => BackendError::Unreachable("the server gave the request up".to_owned()),

@@ -120,6 +120,13 @@ impl Backend for JsonProtocol {
         })
     }
 
+    fn there(&self) -> Answer<'_, Capabilities> {
+        Box::pin(async {
+            self.server.there().await?;
+            Ok(Capabilities { tools: true })
+        })
+    }
+
     fn repeats(&self) -> bool {
         // It has asked again itself, and said why.
         false

@@ -130,6 +130,8 @@ fn a_folder_that_becomes_a_link_meanwhile_shows_nothing_from_outside() {
                 rustix::fs::renameat_with(CWD, real, CWD, link, RenameFlags::EXCHANGE).unwrap();
             }
         });
+        // The thread ends even where an assertion fails, so that the failure shows.
+        let _ends = Ends(&stop);
         let mut seen_inside = 0;
         for workspace in both(&folder) {
             for _ in 0..3000 {
@@ -146,9 +148,16 @@ fn a_folder_that_becomes_a_link_meanwhile_shows_nothing_from_outside() {
                 }
             }
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(seen_inside > 0);
     });
+}
+
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]

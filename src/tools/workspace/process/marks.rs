@@ -43,8 +43,9 @@ pub fn kill_marked(mark: &str) {
                 Look::Marked if killed.contains(&pid) => {}
                 Look::Marked => {
                     quiet = 0;
-                    killed.push(pid);
-                    kill(pid, mark);
+                    if kill(pid, mark) {
+                        killed.push(pid);
+                    }
                 }
             }
         }
@@ -55,13 +56,12 @@ pub fn kill_marked(mark: &str) {
     }
 }
 
-/// By a handle, and looked at again: a number can have become another process's.
-fn kill(pid: Pid, mark: &str) {
-    if let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-        && look(pid, mark) == Look::Marked
-    {
-        let _ = rustix::process::pidfd_send_signal(&handle, Signal::KILL);
-    }
+/// By a handle, and looked at again: a number can have become another process's. `false` if it was not
+/// killed: it may have begun an `execve` between the two looks, and is for the next round.
+fn kill(pid: Pid, mark: &str) -> bool {
+    let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    look(pid, mark) == Look::Marked
+        && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
 }
 
 fn processes() -> Vec<Pid> {
