@@ -33,7 +33,7 @@ impl Folder {
         let mut replies = Vec::new();
         for file in folder.files()? {
             if std::fs::metadata(&file).is_ok_and(|file| file.len() == 0) {
-                // A kill came before the first state: nobody was told that it is kept.
+                // Created for a reply that did not come: nobody was told that it is kept.
                 store::remove(&file)?;
                 continue;
             }
@@ -71,6 +71,21 @@ impl Folder {
             self.states.insert(reply.id.clone(), 1);
         }
         Ok(())
+    }
+
+    /// Creates the file of a reply that may come: some file systems take longer for that than for all that follows.
+    /// An error costs no more than that time later.
+    pub fn prepare(&mut self, id: &TurnId) {
+        if !self.states.contains_key(id) && Journal::open(&self.file(id)).is_ok() {
+            self.states.insert(id.clone(), 0);
+        }
+    }
+
+    /// The reply did not come.
+    pub fn unprepare(&mut self, id: &TurnId) {
+        if self.states.get(id) == Some(&0) && self.remove(id).is_err() {
+            tracing::debug!("an empty file stays until the next start");
+        }
     }
 
     pub fn remove(&mut self, id: &TurnId) -> Result<(), StoreError> {
