@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -163,15 +163,15 @@ pub struct Journal {
 impl Journal {
     /// Opens or creates it and ends a torn last line, so that the next line stands alone.
     pub fn open(path: &Path) -> Result<Journal, StoreError> {
-        let torn =
-            fs::read(path).is_ok_and(|bytes| bytes.last().is_some_and(|last| *last != b'\n'));
         let mut file = OpenOptions::new()
+            .read(true)
             .append(true)
             .create(true)
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)
             .map_err(StoreError::at("opening", path))?;
+        let torn = is_torn(&file).map_err(StoreError::at("reading", path))?;
         if torn {
             file.write_all(b"\n").map_err(StoreError::at("writing", path))?;
         }
@@ -195,6 +195,14 @@ impl Journal {
     pub fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
+}
+
+/// Does the file end within a line? Looks at its last byte only: this is on the way of an answer.
+fn is_torn(file: &File) -> io::Result<bool> {
+    let Some(last) = file.metadata()?.len().checked_sub(1) else { return Ok(false) };
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, last)?;
+    Ok(byte != [b'\n'])
 }
 
 /// The lines of a journal, a torn last line left out; empty when there is no file. Bytes that are

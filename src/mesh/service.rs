@@ -161,6 +161,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         shown: Vec::new(),
         unsubmitted: Vec::new(),
         retry_at_ms: None,
+        handed_over: Vec::new(),
         told: HashMap::new(),
         loops: LoopGuard::default(),
         forget_until: HashMap::new(),
@@ -214,6 +215,8 @@ struct Mesh {
     /// Ends of turns that could not be stored; tried again, bounded.
     unsubmitted: Vec<Unsubmitted>,
     retry_at_ms: Option<u64>,
+    /// Ends of turns whose answers are stored, to be recorded before anything else is looked at.
+    handed_over: Vec<(Unsubmitted, usize)>,
     /// Security events that were told a moment ago.
     told: HashMap<(&'static str, NodeNum), u64>,
     loops: LoopGuard,
@@ -242,6 +245,11 @@ async fn run(
     let mut queries_open = true;
     loop {
         let wake = mesh.step(clock.now());
+        if !mesh.handed_over.is_empty() {
+            // Once round the runtime: the link writes the answer first.
+            tokio::task::yield_now().await;
+            mesh.tidy(clock.now());
+        }
         let sleep = async {
             match wake {
                 Some(at) => tokio::time::sleep_until(clock.instant_at(at)).await,
@@ -279,14 +287,21 @@ impl Mesh {
         self.start_turns(now);
         self.react(now);
         self.retry_unsubmitted(now);
+        let next_prepared = self.prepare(now);
         let next_part = self.pump(now);
         self.unsynced.sync(now);
-        [next_part, self.next_reaction_ms(), self.unsynced.due_ms(), self.retry_at_ms]
-            .into_iter()
-            .flatten()
-            .min()
-            // Never a busy loop, whatever a part answers.
-            .map(|at| at.max(now.mono_ms.saturating_add(1)))
+        [
+            next_part,
+            next_prepared,
+            self.next_reaction_ms(),
+            self.unsynced.due_ms(),
+            self.retry_at_ms,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        // Never a busy loop, whatever a part answers.
+        .map(|at| at.max(now.mono_ms.saturating_add(1)))
     }
 
     fn link_event(&mut self, event: LinkEvent, now: Now) {

@@ -32,6 +32,11 @@ impl Folder {
         let mut folder = Folder { path, states: HashMap::new() };
         let mut replies = Vec::new();
         for file in folder.files()? {
+            if std::fs::metadata(&file).is_ok_and(|file| file.len() == 0) {
+                // Created for a reply that did not come: nobody was told that it is kept.
+                store::remove(&file)?;
+                continue;
+            }
             let lines = store::journal_lines(&file)?;
             let last = lines.iter().rev().find_map(|line| serde_json::from_str::<Reply>(line).ok());
             if let Some(reply) = last {
@@ -58,7 +63,7 @@ impl Folder {
             source: error.into(),
         })?;
         let states = self.states.get(&reply.id).copied().unwrap_or(0);
-        if (1..STATES).contains(&states) {
+        if states < STATES {
             Journal::open(&file)?.append(&line, Durability::Process)?;
             self.states.insert(reply.id.clone(), states + 1);
         } else {
@@ -66,6 +71,21 @@ impl Folder {
             self.states.insert(reply.id.clone(), 1);
         }
         Ok(())
+    }
+
+    /// Creates the file of a reply that may come: some file systems take longer for that than for all that follows.
+    /// An error costs no more than that time later.
+    pub fn prepare(&mut self, id: &TurnId) {
+        if !self.states.contains_key(id) && Journal::open(&self.file(id)).is_ok() {
+            self.states.insert(id.clone(), 0);
+        }
+    }
+
+    /// The reply did not come.
+    pub fn unprepare(&mut self, id: &TurnId) {
+        if self.states.get(id) == Some(&0) && self.remove(id).is_err() {
+            tracing::debug!("an empty file stays until the next start");
+        }
     }
 
     pub fn remove(&mut self, id: &TurnId) -> Result<(), StoreError> {

@@ -232,6 +232,16 @@ impl Outbox {
         Ok(parts)
     }
 
+    /// A reply of that name may come: what can be done for it before is done now.
+    pub fn expect(&mut self, id: &TurnId) {
+        self.folder.prepare(id);
+    }
+
+    /// No reply of that name will come any more, if none has.
+    pub fn expect_no_more(&mut self, id: &TurnId) {
+        self.folder.unprepare(id);
+    }
+
     /// Was it submitted before, and is it still kept?
     pub fn knows(&self, id: &TurnId) -> bool {
         self.replies.values().any(|reply| reply.id == *id)

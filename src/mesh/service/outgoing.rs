@@ -102,15 +102,8 @@ impl Mesh {
         match self.outbox.submit(end.reply.clone(), now) {
             Ok(parts) => {
                 self.outbox_changed(now);
-                let id = end.reply.id;
-                self.end(&id, &end.peer, Some(end.words), end.outcome, now);
-                self.tell(MeshEvent::TurnEnded {
-                    turn_id: id,
-                    backend: end.backend,
-                    tools: end.tools,
-                    millis: end.millis,
-                    parts,
-                });
+                // The rest is only tidying, as a start does it too: the answer goes first.
+                self.handed_over.push((end, parts));
             }
             Err(error) => {
                 tracing::error!(error = %error, "an answer could not be stored; trying again");
@@ -119,6 +112,21 @@ impl Mesh {
                 }
                 self.retry_at_ms = Some(now.mono_ms.saturating_add(DISK_FULL_MS));
             }
+        }
+    }
+
+    /// Ends the turns whose answers are stored.
+    pub(super) fn tidy(&mut self, now: Now) {
+        for (end, parts) in std::mem::take(&mut self.handed_over) {
+            let id = end.reply.id;
+            self.end(&id, &end.peer, Some(end.words), end.outcome, now);
+            self.tell(MeshEvent::TurnEnded {
+                turn_id: id,
+                backend: end.backend,
+                tools: end.tools,
+                millis: end.millis,
+                parts,
+            });
         }
     }
 

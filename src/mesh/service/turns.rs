@@ -26,6 +26,8 @@ use crate::node::PacketId;
 pub(super) const FIRST_GUESS_MS: u64 = 30_000;
 /// After so long without an answer a reaction says that it is being worked on, milliseconds.
 const REACT_AFTER_MS: u64 = 15_000;
+/// By then the request is on its way to the model, milliseconds.
+const PREPARE_AFTER_MS: u64 = 5;
 /// The reaction.
 const WORKING: &str = "⏳";
 /// A turn that takes longer is ended. The assistant's own limits are shorter.
@@ -43,6 +45,7 @@ pub(super) struct Turn {
     accepted_ms: u64,
     started_ms: Option<u64>,
     reacted: bool,
+    prepared: bool,
     pub(super) cancel: CancellationToken,
 }
 
@@ -178,6 +181,7 @@ impl Mesh {
             accepted_ms: now.mono_ms,
             started_ms: None,
             reacted: false,
+            prepared: false,
             cancel: self.cancel.child_token(),
         }
     }
@@ -290,6 +294,7 @@ impl Mesh {
         now: Now,
     ) {
         self.record(id, peer, words, outcome, now);
+        self.outbox.expect_no_more(id);
         self.forget(id);
     }
 
@@ -319,6 +324,23 @@ impl Mesh {
             let peer = self.identify(&envelope);
             self.reply(id, &envelope, &peer, ReplyKind::Reaction, WORKING.to_owned(), now);
         }
+    }
+
+    /// Makes ready for the answers to come, while a model thinks; gives the time for the next one.
+    pub(super) fn prepare(&mut self, now: Now) -> Option<u64> {
+        let mut next: Option<u64> = None;
+        for (id, turn) in self.turns.iter_mut().filter(|(_, turn)| !turn.prepared) {
+            let Some(due) = turn.started_ms.map(|at| at.saturating_add(PREPARE_AFTER_MS)) else {
+                continue;
+            };
+            if due <= now.mono_ms {
+                turn.prepared = true;
+                self.outbox.expect(id);
+            } else {
+                next = Some(next.map_or(due, |next| next.min(due)));
+            }
+        }
+        next
     }
 
     pub(super) fn next_reaction_ms(&self) -> Option<u64> {

@@ -255,8 +255,34 @@ fn a_reply_that_cannot_be_read_is_set_aside() {
     bench.answer("a", ANA, "hello");
     let broken = bench.folder.path().join("replies/zz.jsonl");
     std::fs::write(&broken, "{\"id\": 1").unwrap();
+    // What a kill leaves between the creation of a file and its first line is no reply, and no fault.
+    let empty = bench.folder.path().join("replies/zy.jsonl");
+    std::fs::write(&empty, "").unwrap();
     bench.restart();
     bench.up();
     assert_eq!(text(&bench.sent()), "hello");
+    assert!(!empty.exists() && !empty.with_extension("jsonl.broken").exists());
     assert!(!broken.exists() && broken.with_extension("jsonl.broken").exists());
+}
+
+#[test]
+fn a_file_made_ready_is_used_by_its_reply_and_removed_without_one() {
+    let mut bench = Bench::new();
+    let folder = bench.folder.path().join("replies");
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    let (comes, stays_away) = (TurnId("a".to_owned()), TurnId("b".to_owned()));
+    bench.outbox.expect(&comes);
+    bench.outbox.expect(&stays_away);
+    assert_eq!(files(), 2);
+    bench.answer("a", ANA, "hello");
+    assert_eq!(files(), 2, "its own file was there");
+    bench.outbox.expect_no_more(&stays_away);
+    bench.outbox.expect_no_more(&comes);
+    assert_eq!(files(), 1, "a reply that came stays");
+    // A kill before the reply came.
+    bench.outbox.expect(&stays_away);
+    bench.restart();
+    assert_eq!(files(), 1);
+    bench.up();
+    assert_eq!(text(&bench.sent()), "hello");
 }
