@@ -201,7 +201,10 @@ export interface Progress {
   tool?: { name: string; category: string | null; outcome: string | null };
 }
 
-/** What the broker says in between. `delta` is a piece of the answer, the rest is [Progress]. */
+/**
+ * What the broker says in between. `delta` is a piece of the answer, the rest is [Progress]. Of stage `changed` (its id
+ * is nobody's): the transcript has changed by itself, for instance by a call that was approved; ask for it again.
+ */
 export interface BrokerProgress extends Progress {
   type: 'chat:progress';
   id: string;
@@ -230,4 +233,6 @@ export interface Transport {
     running: { text: string; answer: Promise<Answer> } | null;
   }>;
   clear(): Promise<void>;
+  /** Called when the transcript has changed by itself: a call that waited was approved. */
+  onChanged: () => void;
 }

@@ -42,6 +42,7 @@ export async function alone(place, chat) {
  */
 function transportOf(conversation) {
   return {
+    onChanged() {},
     async sendChat(text, onToken, onProgress) {
       conversation.onProgress = onProgress ?? null;
       const answer = await conversation.ask(text);

@@ -35,6 +35,7 @@ window.addEventListener('message', (event) => {
   if (event.source !== window.parent || event.origin !== hostOrigin) return;
   const message = event.data;
   if (typeof message !== 'object' || message === null || typeof message.id !== 'string') return;
+  if (message.type === 'chat:progress' && message.stage === 'changed') archyBridge.onChanged();
   const waiter = waiting.get(message.id);
   if (waiter === undefined) return;
   if (message.type === 'chat:response') waiter.answered(message);
@@ -117,6 +118,8 @@ async function answerTo(id, onToken, onProgress) {
 
 /** @type {Transport} */
 export const archyBridge = {
+  onChanged() {},
+
   sendChat(text, onToken, onProgress) {
     const id = freshId();
     const answer = answerTo(id, onToken, onProgress);

@@ -56,6 +56,7 @@ export class ChatView {
         this.#submit();
       }
     });
+    transport.onChanged = () => void this.#refresh();
     root.addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && this.#running) void this.#stopRunning();
     });
@@ -77,18 +78,33 @@ export class ChatView {
     // What is old is not news: a screen reader is told only what comes after it.
     this.#log.setAttribute('aria-live', 'off');
     try {
-      const { entries, running } = await this.#transport.history((progress) => this.#showProgress(progress));
-      for (const entry of entries) this.#showStored(entry);
-      this.#greeting.hidden = entries.length > 0 || running !== null;
-      this.#toEnd(true);
-      if (running !== null) {
-        this.#showQuestion(running.text, undefined);
-        void this.#await(running.text, running.answer);
-      }
+      await this.#showTranscript();
     } catch (failure) {
       this.#showError(failure, null);
     } finally {
       requestAnimationFrame(() => this.#log.setAttribute('aria-live', 'polite'));
+    }
+  }
+
+  /** Shows the transcript, and waits for the question that is still being answered. */
+  async #showTranscript() {
+    const { entries, running } = await this.#transport.history((progress) => this.#showProgress(progress));
+    this.#entries.replaceChildren();
+    for (const entry of entries) this.#showStored(entry);
+    this.#greeting.hidden = entries.length > 0 || running !== null;
+    this.#toEnd(true);
+    if (running === null) return;
+    this.#showQuestion(running.text, undefined);
+    void this.#await(running.text, running.answer);
+  }
+
+  /** Shows what was added to the transcript without a question. While one is answered, its end does that. */
+  async #refresh() {
+    if (this.#running) return;
+    try {
+      await this.#showTranscript();
+    } catch (failure) {
+      this.#showError(failure, null);
     }
   }
 
@@ -142,6 +158,11 @@ export class ChatView {
   }
 
   async #showExport() {
+    // To ask for the transcript is to begin anew: what runs would lose its way here.
+    if (this.#running) {
+      this.#state.textContent = 'Wait for the answer, then export.';
+      return;
+    }
     try {
       const { entries } = await this.#transport.history();
       if (entries.length === 0) {

@@ -66,6 +66,11 @@ export class Broker {
     this.#document += 1;
   }
 
+  /** Tells the frame that the transcript has changed by itself: a call that waited was approved or denied. */
+  changed() {
+    this.#post({ type: 'chat:progress', id: 'transcript', stage: 'changed' });
+  }
+
   /** @param {Progress} progress */
   #progress({ note, tool }) {
     if (this.#asked === null) return;
