@@ -14,6 +14,7 @@ mod conversation;
 mod demo;
 mod flood;
 mod identity;
+mod measured;
 mod operator_password;
 mod program;
 mod python_client;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::air::{AirPacket, Meter, Recent, Rng, Transmission};
-use super::config::SimConfig;
+use super::config::{SimConfig, SimPeer};
 use super::device::Device;
-use super::ether::Peer;
+use super::ether::Relayed;
+use super::peers::Peer;
 use super::phone::Phone;
 use super::router::Transmitter;
 use super::stream::Conn;
@@ -56,6 +57,8 @@ pub(super) enum Event {
     OwnRelayed { boot: u64, id: u32, airtime_us: u64 },
     /// A packet of our radio reaches a peer.
     PeerHears { peer: usize, packet: Box<AirPacket> },
+    /// A peer broadcasts its telemetry.
+    Beacon { peer: usize },
     /// A peer's packet that waits for an ack is due again.
     PeerRetry { peer: usize, id: u32 },
 }
@@ -81,6 +84,7 @@ pub(super) struct World {
     pub clock: Option<(u64, u32)>,
     // The rest of the world:
     pub peers: Vec<Peer>,
+    pub relayed: Relayed,
     pub log: VecDeque<Transmission>,
 }
 
@@ -101,11 +105,21 @@ impl World {
             seen: Recent::new(HISTORY),
             clock: None,
             peers: config.peers.iter().cloned().map(Peer::new).collect(),
+            relayed: Relayed::default(),
             log: VecDeque::new(),
             config,
         };
         world.booted();
+        for peer in 0..world.peers.len() {
+            world.plan_first_beacon(peer);
+        }
         world
+    }
+
+    /// One more peer.
+    pub fn add_peer(&mut self, spec: SimPeer) {
+        self.peers.push(Peer::new(spec));
+        self.plan_first_beacon(self.peers.len() - 1);
     }
 
     /// Plans an event.
@@ -150,6 +164,7 @@ impl World {
             Event::Carrier { until_us } => self.carrier(until_us),
             Event::PeerHears { peer, packet } => self.peer_hears(peer, *packet),
             Event::PeerRetry { peer, id } => self.peer_retry(peer, id),
+            Event::Beacon { peer } => self.beacon(peer),
             Event::Booted => self.booted(),
             Event::TxReady { boot }
             | Event::TxDone { boot }

@@ -2,4 +2,6 @@
 
 pub mod ollama;
 
+pub mod town;
+
 pub mod world;
