@@ -294,6 +294,7 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                 MeshQuery::Airtime(reply) => drop(reply.send(airtime())),
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
+                MeshQuery::Sizes(reply) => drop(reply.send(Vec::new())),
             }
         }
     });

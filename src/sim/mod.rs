@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::node::{NodeNum, PacketId, PublicKey};
 pub use air::Transmission;
+pub use client::AtDoor;
 pub use config::{SimChannel, SimConfig, SimPeer, key_for};
 use engine::Shared;
 pub use ether::Relayed;
@@ -274,6 +275,11 @@ impl Sim {
     /// Everything that our radio put on the air, acks of its own included, oldest first.
     pub fn transmissions(&self) -> Vec<Transmission> {
         self.shared.with(|world| world.log.iter().cloned().collect())
+    }
+
+    /// The texts that clients gave to our radio, oldest first. Repetitions of a known id are not among them.
+    pub fn door(&self) -> Vec<AtDoor> {
+        self.shared.with(|world| world.door.iter().copied().collect())
     }
 
     /// What the relays have put on the air so far.

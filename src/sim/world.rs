@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::air::{AirPacket, Meter, Recent, Rng, Transmission};
+use super::client::AtDoor;
 use super::config::{SimConfig, SimPeer};
 use super::device::Device;
 use super::ether::Relayed;
@@ -86,6 +87,8 @@ pub(super) struct World {
     pub peers: Vec<Peer>,
     pub relayed: Relayed,
     pub log: VecDeque<Transmission>,
+    /// The texts of clients, taken or not; bounded like the transmissions.
+    pub door: VecDeque<AtDoor>,
 }
 
 impl World {
@@ -107,6 +110,7 @@ impl World {
             peers: config.peers.iter().cloned().map(Peer::new).collect(),
             relayed: Relayed::default(),
             log: VecDeque::new(),
+            door: VecDeque::new(),
             config,
         };
         world.booted();
@@ -236,6 +240,14 @@ impl World {
             self.log.pop_front();
         }
         self.log.push_back(transmission);
+    }
+
+    /// Notes a client's text for tests.
+    pub fn note_at_door(&mut self, text: AtDoor) {
+        if self.door.len() >= MAX_LOG {
+            self.door.pop_front();
+        }
+        self.door.push_back(text);
     }
 
     /// Ends the client's connection.

@@ -27,11 +27,16 @@ pub const TEXT: i32 = 1;
 /// What the model says to a question, and how long it thinks.
 pub type Rule = dyn Fn(&str) -> (Duration, String) + Send + Sync;
 
-struct Model(Arc<Rule>);
+struct Model {
+    rule: Arc<Rule>,
+    /// Everything that was ever asked, oldest first.
+    asked: Arc<Mutex<Vec<String>>>,
+}
 
 impl Answerer for Model {
     fn chat(&self, context: ChatContext, text: String) -> Answer<'_> {
-        let (time, answer) = (self.0)(&text);
+        let (time, answer) = (self.rule)(&text);
+        self.asked.lock().unwrap().push(text);
         Box::pin(async move {
             let status = tokio::select! {
                 () = tokio::time::sleep(time) => ChatStatus::Answered,
@@ -70,6 +75,7 @@ pub struct Town {
     config: MeshConfig,
     airtime: AirtimeConfig,
     rule: Arc<Rule>,
+    asked: Arc<Mutex<Vec<String>>>,
     folder: TempDir,
     node: Option<Node>,
     /// What every process told, with the time of the simulation, ms.
@@ -110,7 +116,8 @@ impl Town {
             config,
             airtime,
             rule: Arc::new(rule),
-            folder: tempfile::tempdir().unwrap(),
+            asked: Arc::default(),
+            folder: folder(),
             node: None,
             told: Arc::default(),
         };
@@ -130,7 +137,7 @@ impl Town {
             mesh: self.config.clone(),
             airtime: self.airtime.clone(),
             data_dir: self.data_dir(),
-            answerer: Arc::new(Model(self.rule.clone())),
+            answerer: Arc::new(Model { rule: self.rule.clone(), asked: self.asked.clone() }),
             radio: Arc::new(link.handle),
             events: link.events,
             clock: self.clock,
@@ -150,7 +157,7 @@ impl Town {
 
     /// Ends the process at this instant, as a kill would: what its data folder holds now is what the next one finds.
     pub fn kill(&mut self) {
-        let copy = tempfile::tempdir().unwrap();
+        let copy = folder();
         copy_folder(self.folder.path(), copy.path());
         self.sim.drop_link(); // no farewell
         self.stop();
@@ -194,6 +201,37 @@ impl Town {
         self.told.lock().unwrap().clone()
     }
 
+    /// The questions that a model was asked, each once.
+    pub fn asked(&self) -> Vec<String> {
+        let mut asked = self.asked.lock().unwrap().clone();
+        asked.sort();
+        asked.dedup();
+        asked
+    }
+
+    /// How accepted packets ended, as `seen.log` says: `answered`, `command`, `refused:busy`…
+    pub fn ends(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.folder.path().join("seen.log")).unwrap_or_default();
+        log.lines().filter_map(|line| line.split(' ').next_back().map(str::to_owned)).collect()
+    }
+
+    /// How many files there are in the data folder, and their bytes.
+    pub fn files(&self) -> (usize, u64) {
+        let (mut folders, mut count, mut bytes) = (vec![self.data_dir()], 0, 0);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                let file = entry.metadata().unwrap();
+                if file.is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    count += 1;
+                    bytes += file.len();
+                }
+            }
+        }
+        (count, bytes)
+    }
+
     /// The texts that our radio transmitted, each try.
     pub fn texts(&self) -> Vec<Transmission> {
         self.sim.transmissions().into_iter().filter(|sent| sent.port == TEXT).collect()
@@ -207,6 +245,11 @@ pub fn peers(count: u32, hops: impl Fn(u32) -> u32) -> Vec<SimPeer> {
         ..SimPeer::new(&format!("P{n}"), NodeNum(0x1000_0000 + n * 0x101))
     };
     (0..count).map(peer).collect()
+}
+
+/// In memory where the system has that: the disk is not what is measured.
+fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 fn copy_folder(from: &Path, to: &Path) {
