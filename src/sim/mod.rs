@@ -21,6 +21,7 @@ mod pty;
 mod receive;
 mod router;
 mod scenario;
+mod settings;
 mod stats;
 mod stream;
 mod world;

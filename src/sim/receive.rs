@@ -125,6 +125,31 @@ impl World {
         }
     }
 
+    /// Our radio begins to hear something. It waits with its own, and if it was not silent before, the
+    /// two have met.
+    pub fn carrier(&mut self, until_us: u64) {
+        if self.config.collisions && self.now_us < self.tx.busy_until_us.max(self.tx.sends_until_us)
+        {
+            // Receptions that are under way at once: few. Taken out again when they end.
+            self.tx.collided.push(until_us);
+        }
+        self.tx.busy_until_us = self.tx.busy_until_us.max(until_us);
+    }
+
+    /// Was what ends now disturbed?
+    pub fn has_collided(&mut self) -> bool {
+        let now = self.now_us;
+        let hit = self.tx.collided.contains(&now);
+        self.tx.collided.retain(|end| *end > now);
+        hit
+    }
+
+    /// Airtime of others: the channel is busy, and timers wait.
+    pub fn hear_airtime(&mut self, airtime_us: u64) {
+        self.meter.heard(self.now_us, airtime_us);
+        self.postpone(0, airtime_us);
+    }
+
     fn open(&self, packet: &AirPacket) -> Opened {
         match &packet.lock {
             Lock::Sealed { by, to } => match self.device.key_of(packet.from) {

@@ -31,11 +31,11 @@ pub(super) struct Transmitter {
     pending: Vec<Pending>,
     order: u64,
     /// Until when others are heard.
-    busy_until_us: u64,
+    pub busy_until_us: u64,
     /// Until when it transmits.
     pub sends_until_us: u64,
     /// What arrives by then has met something else on its way, and is lost if that is wanted.
-    collided: Vec<u64>,
+    pub collided: Vec<u64>,
     ready_planned: bool,
 }
 
@@ -349,31 +349,6 @@ impl World {
         if self.settled(id) {
             self.tell_self(routing::Error::None as i32, id);
         }
-    }
-
-    /// Our radio begins to hear something. It waits with its own, and if it was not silent before, the
-    /// two have met.
-    pub fn carrier(&mut self, until_us: u64) {
-        if self.config.collisions && self.now_us < self.tx.busy_until_us.max(self.tx.sends_until_us)
-        {
-            // Receptions that are under way at once: few. Taken out again when they end.
-            self.tx.collided.push(until_us);
-        }
-        self.tx.busy_until_us = self.tx.busy_until_us.max(until_us);
-    }
-
-    /// Was what ends now disturbed?
-    pub fn has_collided(&mut self) -> bool {
-        let now = self.now_us;
-        let hit = self.tx.collided.contains(&now);
-        self.tx.collided.retain(|end| *end > now);
-        hit
-    }
-
-    /// Airtime of others: the channel is busy, and timers wait.
-    pub fn hear_airtime(&mut self, airtime_us: u64) {
-        self.meter.heard(self.now_us, airtime_us);
-        self.postpone(0, airtime_us);
     }
 
     /// An ack or a refusal of the radio itself, over the air. It is never sealed.

@@ -151,6 +151,72 @@ pub struct Day {
     pub hours: Vec<Hour>,
 }
 
+impl Day {
+    /// How long that percentage of the accepted questions waited at most for the beginning of its answer, ms.
+    pub fn wait_ms(&self, percent: usize) -> u64 {
+        let place =
+            (self.waits_ms.len() * percent / 100).min(self.waits_ms.len().saturating_sub(1));
+        self.waits_ms.get(place).copied().unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Day {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = |ms: u64| ms / 1000;
+        let refused: usize = self.refused.values().sum();
+        writeln!(
+            f,
+            "{} questions said, {} accepted, {refused} refused {:?}, {} not heard",
+            self.said,
+            self.accepted,
+            self.refused,
+            self.said - self.accepted - refused
+        )?;
+        writeln!(
+            f,
+            "{} answers whole, {} in part; ends {:?}",
+            self.whole, self.partly, self.ended
+        )?;
+        writeln!(f, "parts {:?}", self.parts)?;
+        writeln!(
+            f,
+            "waits: half within {} s, 90 % {} s, 99 % {} s, longest {} s",
+            seconds(self.wait_ms(50)),
+            seconds(self.wait_ms(90)),
+            seconds(self.wait_ms(99)),
+            seconds(self.wait_ms(100))
+        )?;
+        writeln!(
+            f,
+            "worst hour: ledger {} s; texts {} s of a share of {} s; everything {} s of {} s by law",
+            seconds(self.worst_ledger_ms),
+            seconds(self.worst_sent_ms.0),
+            seconds(self.share_ms),
+            seconds(self.worst_sent_ms.1),
+            seconds(self.limit_ms)
+        )?;
+        writeln!(f, "texts at least {} ms apart, {} too fast", self.least_gap_ms, self.too_fast)?;
+        for (number, hour) in self.hours.iter().enumerate().filter(|(n, _)| n % 6 == 5) {
+            let sizes: Vec<String> = hour
+                .sizes
+                .iter()
+                .filter(|(_, size)| *size > 0)
+                .map(|(name, size)| format!("{name} {size}"))
+                .collect();
+            writeln!(
+                f,
+                "after {} h: {} files, {} kB, {} kB resident; {}",
+                number + 1,
+                hour.files.0,
+                hour.files.1 / 1000,
+                hour.rss_kb,
+                sizes.join(", ")
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// What is held at the end of an hour.
 #[derive(Debug, Default, Clone)]
 pub struct Hour {

@@ -7,12 +7,22 @@ use super::flight::{self, TRANSMISSIONS};
 use super::gate::GAP_MS;
 use super::part::Stage;
 use super::{Outbox, ReplyKind};
+use crate::assistant::PeerId;
 use crate::clock::Now;
 use crate::mesh::airtime::law::{Admission, Use};
 
 const HOUR_MS: u64 = 3_600_000;
 
 impl Outbox {
+    /// Does an answer to that peer wait for the air?
+    pub fn is_waiting(&self, peer: &PeerId) -> bool {
+        let theirs = self.replies.values().filter(|reply| reply.peer == *peer && !reply.stopped);
+        theirs
+            .filter(|reply| reply.kind == ReplyKind::Answer)
+            .flat_map(|reply| reply.parts.iter().take(reply.released))
+            .any(|part| part.stage == Stage::Queued)
+    }
+
     /// How long one more reply of that kind would wait, ms, behind what waits already and behind so many answers that
     /// are still being made (each taken for one full part). An estimate: losses make it longer, silence shorter.
     /// 0 while nobody knows what may be sent.

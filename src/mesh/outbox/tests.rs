@@ -1,5 +1,6 @@
 //! Tests of the outbox. Here: the bench that they share.
 
+mod backlog;
 mod delivery;
 mod keeping;
 mod pace;
@@ -11,6 +12,7 @@ mod storm;
 use std::sync::Arc;
 
 use super::*;
+use crate::mesh::airtime::law::Use;
 use crate::radio::{LoraSettings, NodeInfo, QueueStatus, routing};
 
 const OURS: NodeNum = NodeNum(0x70b0_1001);

@@ -211,7 +211,13 @@ impl Mesh {
         now: Now,
     ) -> Result<(), Ignored> {
         let to_come = self.queue.waiting() + self.queue.running();
-        if self.outbox.wait_ms(purpose, to_come, now) <= LONGEST_WAIT_MS {
+        // Who has an answer waiting already leaves the rest of the room to others.
+        let longest = if purpose == Use::Answer && self.outbox.is_waiting(&peer.id) {
+            LONGEST_WAIT_MS / 3
+        } else {
+            LONGEST_WAIT_MS
+        };
+        if self.outbox.wait_ms(purpose, to_come, now) <= longest {
             return Ok(());
         }
         self.notify(&letter.envelope, peer, turn, NoticeKind::Busy, now);
