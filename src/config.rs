@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod load;
+pub mod tools;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use crate::assistant::PermissionCategory;
 use crate::node::{NodeNum, PublicKey};
 
 pub use load::{ConfigError, load, parse, path};
+pub use tools::ToolsConfig;
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -29,6 +31,8 @@ pub struct Config {
     pub airtime: AirtimeConfig,
     /// The models.
     pub assistant: AssistantConfig,
+    /// What the assistant's tools may reach.
+    pub tools: ToolsConfig,
     /// The node page and RPC.
     pub http: HttpConfig,
 }
@@ -41,6 +45,7 @@ impl Default for Config {
             mesh: MeshConfig::default(),
             airtime: AirtimeConfig::default(),
             assistant: AssistantConfig::default(),
+            tools: ToolsConfig::default(),
             http: HttpConfig::default(),
         }
     }

@@ -209,9 +209,20 @@ impl Assistant {
     }
 
     /// Every tool, and whether this caller may use it.
-    pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
+    pub fn list_tools(&self, scope: &CallerScope) -> Vec<(Arc<ToolDef>, bool)> {
         let granted = scope.granted_categories();
-        self.tools.all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
+        self.tools
+            .all()
+            .map(|tool| {
+                let may = granted.contains(&tool.category);
+                (tool, may)
+            })
+            .collect()
+    }
+
+    /// The tools themselves. What is replaced in them holds from the next request on.
+    pub fn tools(&self) -> &ToolRegistry {
+        &self.tools
     }
 
     /// The legs. Asks the model servers, each for a short time only.

@@ -4,10 +4,13 @@
 //! whatever the model says. The model's output is an input to the check, never the check. Holds no
 //! tool itself.
 
+mod schema;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,22 +27,25 @@ pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 /// A tool: what the model is told, what it needs, and how it is run.
 #[derive(Clone)]
 pub struct ToolDef {
-    /// `[a-z_]`, unique.
-    pub name: &'static str,
+    /// `[A-Za-z0-9_-]`, at most 64 of them, unique.
+    pub name: Cow<'static, str>,
     /// For the model.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
     /// Which grant it needs.
     pub category: PermissionCategory,
     /// It changes something.
     pub destructive: bool,
+    /// Its result may hold words of somebody else than the operator and the node: once a turn has seen
+    /// them, they may be behind whatever the model does next.
+    pub foreign: bool,
     handler: Arc<dyn Handler>,
 }
 
 trait Handler: Send + Sync {
     fn validate(&self, arguments: &Value) -> Result<(), String>;
-    fn run(&self, arguments: Value) -> Run;
+    fn run(&self, caller: &CallerScope, arguments: Value) -> Run;
 }
 
 struct Typed<A, F> {
@@ -50,17 +56,30 @@ struct Typed<A, F> {
 impl<A, F> Handler for Typed<A, F>
 where
     A: DeserializeOwned + Send + 'static,
-    F: Fn(A) -> Run + Send + Sync,
+    F: Fn(&CallerScope, A) -> Run + Send + Sync,
 {
     fn validate(&self, arguments: &Value) -> Result<(), String> {
         A::deserialize(arguments).map(|_| ()).map_err(|e| e.to_string())
     }
 
-    fn run(&self, arguments: Value) -> Run {
+    fn run(&self, caller: &CallerScope, arguments: Value) -> Run {
         match serde_json::from_value(arguments) {
-            Ok(arguments) => (self.run)(arguments),
+            Ok(arguments) => (self.run)(caller, arguments),
             Err(e) => Box::pin(async move { Err(e.to_string()) }),
         }
+    }
+}
+
+/// A tool of another program: only its schema says what fits.
+struct Untyped<F>(F);
+
+impl<F: Fn(Value) -> Run + Send + Sync> Handler for Untyped<F> {
+    fn validate(&self, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, _: &CallerScope, arguments: Value) -> Run {
+        (self.0)(arguments)
     }
 }
 
@@ -92,68 +111,134 @@ impl ToolDef {
         A: DeserializeOwned + Send + 'static,
         F: Fn(A) -> Run + Send + Sync + 'static,
     {
+        ToolDef::for_caller(about, move |_: &CallerScope, arguments| run(arguments))
+    }
+
+    /// The same for one that keeps something for each caller. It gives no authority: that was decided
+    /// before it runs.
+    pub fn for_caller<A, F>(about: Description, run: F) -> ToolDef
+    where
+        A: DeserializeOwned + Send + 'static,
+        F: Fn(&CallerScope, A) -> Run + Send + Sync + 'static,
+    {
         ToolDef {
-            name: about.name,
-            description: about.description,
+            name: Cow::Borrowed(about.name),
+            description: Cow::Borrowed(about.description),
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
+            foreign: false,
             handler: Arc::new(Typed { run, arguments: std::marker::PhantomData }),
         }
     }
 
-    /// Deserializes the arguments, or refuses them with what would be right. Never coerces: a number in
-    /// quotes is no number.
-    pub fn validate(&self, arguments: &Value) -> Result<(), String> {
-        if !arguments.is_object() {
-            return Err("the arguments must be one JSON object".to_owned());
+    /// A tool that is described at run time. Its arguments are an object that fits the schema, as far as
+    /// that is understood here. Not foreign until [`ToolDef::foreign`] says so.
+    pub fn described<F>(
+        name: String,
+        description: String,
+        parameters: Value,
+        category: PermissionCategory,
+        destructive: bool,
+        run: F,
+    ) -> ToolDef
+    where
+        F: Fn(Value) -> Run + Send + Sync + 'static,
+    {
+        ToolDef {
+            name: Cow::Owned(name),
+            description: Cow::Owned(description),
+            parameters,
+            category,
+            destructive,
+            foreign: false,
+            handler: Arc::new(Untyped(run)),
         }
-        self.handler.validate(arguments)
+    }
+
+    /// Its results may hold foreign words.
+    #[must_use]
+    pub fn foreign(mut self) -> ToolDef {
+        self.foreign = true;
+        self
+    }
+
+    /// Takes the arguments as they are, or refuses them with the name of what is wrong and what would be
+    /// right. Never coerces: a number in quotes is no number.
+    pub fn validate(&self, arguments: &Value) -> Result<(), String> {
+        match schema::fault(&self.parameters, arguments) {
+            Some(fault) => Err(fault),
+            None => self.handler.validate(arguments),
+        }
     }
 
     /// As a model sees it.
     pub fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: self.name.to_owned(),
-            description: self.description.to_owned(),
+            name: self.name.clone().into_owned(),
+            description: self.description.clone().into_owned(),
             parameters: self.parameters.clone(),
         }
     }
 }
 
-/// All tools, by name.
+/// All tools, by name. Clones share them: what is replaced in one is replaced in all.
 #[derive(Debug, Clone, Default)]
 pub struct ToolRegistry {
-    tools: BTreeMap<&'static str, ToolDef>,
+    table: Arc<RwLock<Table>>,
+}
+
+type Table = Arc<BTreeMap<Cow<'static, str>, Arc<ToolDef>>>;
+
+fn table(tools: impl IntoIterator<Item = Arc<ToolDef>>) -> Table {
+    Arc::new(tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect())
 }
 
 impl ToolRegistry {
     /// A registry of these tools; of two with one name the later stays.
     pub fn new(tools: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
-        ToolRegistry { tools: tools.into_iter().map(|tool| (tool.name, tool)).collect() }
+        ToolRegistry { table: Arc::new(RwLock::new(table(tools.into_iter().map(Arc::new)))) }
+    }
+
+    /// Puts these in the place of all that were there. A call that runs goes on.
+    pub fn replace(&self, tools: impl IntoIterator<Item = ToolDef>) {
+        let new = table(tools.into_iter().map(Arc::new));
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
+    fn table(&self) -> Table {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tool of that name.
-    pub fn get(&self, name: &str) -> Option<&ToolDef> {
-        self.tools.get(name)
+    pub fn get(&self, name: &str) -> Option<Arc<ToolDef>> {
+        self.table().get(name).cloned()
     }
 
     /// All, in order of name.
-    pub fn all(&self) -> impl Iterator<Item = &ToolDef> {
-        self.tools.values()
+    pub fn all(&self) -> impl Iterator<Item = Arc<ToolDef>> {
+        self.table().values().cloned().collect::<Vec<_>>().into_iter()
     }
 
-    /// Without the tools that are not to be kept: they are neither shown to a model nor run.
+    /// Another registry, without the tools that are not to be kept: they are neither shown to a model nor
+    /// run.
     #[must_use]
-    pub fn only(mut self, keep: impl Fn(&ToolDef) -> bool) -> ToolRegistry {
-        self.tools.retain(|_, tool| keep(tool));
-        self
+    pub fn only(self, keep: impl Fn(&ToolDef) -> bool) -> ToolRegistry {
+        let kept = table(self.all().filter(|tool| keep(tool)));
+        ToolRegistry { table: Arc::new(RwLock::new(kept)) }
     }
 
     /// What that caller may use, as a model sees it: always in the same order.
     pub fn offered_to(&self, scope: &CallerScope) -> Vec<ToolSpec> {
         let granted = scope.granted_categories();
-        self.all().filter(|tool| granted.contains(&tool.category)).map(ToolDef::spec).collect()
+        self.all().filter(|tool| granted.contains(&tool.category)).map(|tool| tool.spec()).collect()
+    }
+
+    /// The categories without a tool: nothing is configured for them.
+    pub fn unconfigured(&self) -> Vec<PermissionCategory> {
+        let table = self.table();
+        let has = |category| table.values().any(|tool| tool.category == category);
+        PermissionCategory::ALL.into_iter().filter(|category| !has(*category)).collect()
     }
 }
 
@@ -178,11 +263,8 @@ pub async fn execute_tool(
 ) -> Executed {
     let (category, outcome, content) = decide_and_run(registry, scope, call, gate).await;
     // The name is the model's; only a name that we know is logged.
-    info!(
-        tool = registry.get(&call.name).map_or("(unknown)", |tool| tool.name),
-        ?outcome,
-        "tool call"
-    );
+    let known = registry.get(&call.name);
+    info!(tool = known.as_ref().map_or("(unknown)", |tool| &tool.name), ?outcome, "tool call");
     Executed {
         record: ToolRecord { name: shown_name(&call.name), category, outcome },
         content,
@@ -214,7 +296,7 @@ async fn decide_and_run(
         return (category, ToolOutcome::BadArguments, words);
     }
     if tool.destructive {
-        match gate.ask(tool, &call.arguments).await {
+        match gate.ask(&tool, &call.arguments).await {
             Decision::Approved => {}
             Decision::Denied(why) => {
                 return (category, ToolOutcome::Denied, format!("Not done: {why}."));
@@ -226,7 +308,7 @@ async fn decide_and_run(
             }
         }
     }
-    match tool.handler.run(call.arguments.clone()).await {
+    match tool.handler.run(scope, call.arguments.clone()).await {
         Ok(content) => (category, ToolOutcome::Ran, content),
         Err(why) => (category, ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
     }

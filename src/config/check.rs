@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::Config;
+use super::{Config, tools};
 use crate::radio::settings;
 
 /// One fault.
@@ -96,11 +96,12 @@ pub fn faults(config: &Config) -> Vec<Fault> {
             fault(key, "write the name of a model");
         }
     }
+    faults.extend(tools::faults(&config.tools, &config.data_dir));
     faults
 }
 
 /// Encrypted, or not leaving this machine.
-fn is_private_way(url: &str) -> bool {
+pub(super) fn is_private_way(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else { return true };
     url.scheme() != "http"
         || url.host_str().is_some_and(|host| {
@@ -112,7 +113,7 @@ fn is_private_way(url: &str) -> bool {
         })
 }
 
-fn is_base_url(url: &str) -> bool {
+pub(super) fn is_base_url(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.has_host()
