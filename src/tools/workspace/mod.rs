@@ -16,6 +16,7 @@ mod shell;
 
 use std::sync::Arc;
 
+use super::blocking;
 use crate::assistant::tools::ToolDef;
 
 pub use path::{PathError, Workspace};
@@ -31,15 +32,6 @@ pub fn tools(workspace: Arc<Workspace>, policy: ShellPolicy) -> Vec<ToolDef> {
         edit::tool(workspace.clone()),
         shell::tool(workspace, policy),
     ]
-}
-
-/// Runs what may wait for a disk away from the runtime's one thread.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err("it broke off inside; nothing more is known".to_owned()))
 }
 
 #[cfg(test)]
