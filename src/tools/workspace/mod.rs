@@ -4,14 +4,14 @@
 //! folder is refused, links included. Who may call is decided before a tool runs, and what changes
 //! something is confirmed before; neither is this module's business.
 
-mod command;
-mod edit;
+pub(super) mod command;
+pub(super) mod edit;
 mod patch;
-mod path;
+pub(super) mod path;
 mod policy;
-mod process;
-mod read;
-mod search;
+pub(super) mod process;
+pub(super) mod read;
+pub(super) mod search;
 mod shell;
 
 use std::sync::Arc;
