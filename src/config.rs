@@ -6,6 +6,7 @@
 pub mod check;
 pub mod load;
 pub mod mcp;
+pub mod tools;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use crate::assistant::PermissionCategory;
 use crate::node::{NodeNum, PublicKey};
 
 pub use load::{ConfigError, load, parse, path};
+pub use tools::ToolsConfig;
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -30,6 +32,8 @@ pub struct Config {
     pub airtime: AirtimeConfig,
     /// The models.
     pub assistant: AssistantConfig,
+    /// What the assistant's tools may reach.
+    pub tools: ToolsConfig,
     /// The node page and RPC.
     pub http: HttpConfig,
     /// `[[mcp]]`: other programs that bring tools.
@@ -44,6 +48,7 @@ impl Default for Config {
             mesh: MeshConfig::default(),
             airtime: AirtimeConfig::default(),
             assistant: AssistantConfig::default(),
+            tools: ToolsConfig::default(),
             http: HttpConfig::default(),
             mcp: Vec::new(),
         }

@@ -2,6 +2,8 @@
 //!
 //! The only file that knows all parts. Decides nothing that a part could decide.
 
+mod sources;
+
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -25,6 +27,7 @@ use crate::radio::{link, transport::Connector};
 use crate::rpc::Services;
 use crate::secrets::{Secret, Secrets};
 use crate::sim::{Sim, SimConfig};
+use crate::tools::{self, ToolSet};
 use crate::{store, web};
 
 /// How long parts may take to finish what they began, once told to stop.
@@ -42,6 +45,7 @@ pub struct Gateway {
     pub sim: Option<Sim>,
     services: Arc<Services>,
     assistant: Arc<Assistant>,
+    tools: ToolSet,
     config: Config,
     cancel: CancellationToken,
     tracker: TaskTracker,
@@ -111,6 +115,16 @@ impl Gateway {
             tracker: tracker.clone(),
         })?;
 
+        let sources = tools::Sources {
+            data_dir: config.data_dir.clone(),
+            secrets: secrets.clone(),
+            ollama_url: config.assistant.ollama.url.clone(),
+            mesh: Arc::new(sources::MeshSide(mesh.clone())),
+            tracker: tracker.clone(),
+            cancel: cancel.clone(),
+        };
+        let tools = ToolSet::start(sources, &config.tools, assistant.tools())?;
+
         let services = Arc::new(Services::new(
             &config,
             address,
@@ -129,6 +143,7 @@ impl Gateway {
             sim,
             services,
             assistant,
+            tools,
             config,
             cancel,
             tracker,
@@ -165,6 +180,14 @@ impl Gateway {
             return;
         }
         self.assistant.reconfigure(&new.assistant);
+        let model_server = &new.assistant.ollama.url;
+        if new.tools != self.config.tools || *model_server != self.config.assistant.ollama.url {
+            if let Err(error) = self.tools.reconfigure(&new.tools, model_server) {
+                error!("the old tools stay: {error:#}");
+            } else {
+                self.config.tools = new.tools;
+            }
+        }
         self.config.mesh = new.mesh;
         self.config.airtime = new.airtime;
         self.config.assistant = new.assistant;

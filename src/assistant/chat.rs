@@ -112,7 +112,7 @@ impl Assistant {
     /// All tools that there are now.
     fn registry(&self) -> ToolRegistry {
         let more = self.sources.iter().flat_map(|source| source.tools());
-        self.tools.clone().with(more)
+        self.tools.with(more)
     }
 
     /// Takes a configuration that was read again; turns that run go on with the old one.
@@ -227,9 +227,20 @@ impl Assistant {
     }
 
     /// Every tool, and whether this caller may use it.
-    pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
+    pub fn list_tools(&self, scope: &CallerScope) -> Vec<(Arc<ToolDef>, bool)> {
         let granted = scope.granted_categories();
-        self.registry().all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
+        self.registry()
+            .all()
+            .map(|tool| {
+                let may = granted.contains(&tool.category);
+                (tool, may)
+            })
+            .collect()
+    }
+
+    /// The tools themselves. What is replaced in them holds from the next request on.
+    pub fn tools(&self) -> &ToolRegistry {
+        &self.tools
     }
 
     /// The legs. Asks the model servers, each for a short time only.

@@ -4,11 +4,13 @@
 //! whatever the model says. The model's output is an input to the check, never the check. Holds no
 //! tool itself.
 
+mod schema;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +19,6 @@ use tracing::info;
 use super::backends::{ToolCall, ToolSpec};
 use super::caller::{CallerScope, PermissionCategory};
 use super::gate::{Decision, Gate};
-use super::schema;
 use super::{ToolOutcome, ToolRecord};
 
 /// What a tool's run gives: text for the model, or one line on why not.
@@ -26,7 +27,7 @@ pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 /// A tool: what the model is told, what it needs, and how it is run.
 #[derive(Clone)]
 pub struct ToolDef {
-    /// `[a-z0-9_-]`, at most 64, unique.
+    /// `[A-Za-z0-9_-]`, at most 64 of them, unique.
     pub name: Cow<'static, str>,
     /// For the model.
     pub description: Cow<'static, str>,
@@ -36,30 +37,15 @@ pub struct ToolDef {
     pub category: PermissionCategory,
     /// It changes something.
     pub destructive: bool,
+    /// Its result may hold words of somebody else than the operator and the node: once a turn has seen
+    /// them, they may be behind whatever the model does next.
+    pub foreign: bool,
     handler: Arc<dyn Handler>,
 }
 
 trait Handler: Send + Sync {
     fn validate(&self, arguments: &Value) -> Result<(), String>;
-    fn run(&self, arguments: Value) -> Run;
-}
-
-/// A tool of another program: what its arguments are, only its schema says.
-struct Foreign<F> {
-    run: F,
-}
-
-impl<F> Handler for Foreign<F>
-where
-    F: Fn(Value) -> Run + Send + Sync,
-{
-    fn validate(&self, _: &Value) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn run(&self, arguments: Value) -> Run {
-        (self.run)(arguments)
-    }
+    fn run(&self, caller: &CallerScope, arguments: Value) -> Run;
 }
 
 struct Typed<A, F> {
@@ -70,17 +56,30 @@ struct Typed<A, F> {
 impl<A, F> Handler for Typed<A, F>
 where
     A: DeserializeOwned + Send + 'static,
-    F: Fn(A) -> Run + Send + Sync,
+    F: Fn(&CallerScope, A) -> Run + Send + Sync,
 {
     fn validate(&self, arguments: &Value) -> Result<(), String> {
         A::deserialize(arguments).map(|_| ()).map_err(|e| e.to_string())
     }
 
-    fn run(&self, arguments: Value) -> Run {
+    fn run(&self, caller: &CallerScope, arguments: Value) -> Run {
         match serde_json::from_value(arguments) {
-            Ok(arguments) => (self.run)(arguments),
+            Ok(arguments) => (self.run)(caller, arguments),
             Err(e) => Box::pin(async move { Err(e.to_string()) }),
         }
+    }
+}
+
+/// A tool of another program: only its schema says what fits.
+struct Untyped<F>(F);
+
+impl<F: Fn(Value) -> Run + Send + Sync> Handler for Untyped<F> {
+    fn validate(&self, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, _: &CallerScope, arguments: Value) -> Run {
+        (self.0)(arguments)
     }
 }
 
@@ -105,27 +104,6 @@ pub struct Description {
     pub destructive: bool,
 }
 
-/// The same of a tool whose words are not ours.
-#[derive(Debug)]
-pub struct ForeignDescription {
-    /// See [`ToolDef::name`].
-    pub name: String,
-    /// See [`ToolDef::description`].
-    pub description: String,
-    /// See [`ToolDef::parameters`].
-    pub parameters: Value,
-    /// See [`ToolDef::category`]: the operator's word, never the program's.
-    pub category: PermissionCategory,
-    /// See [`ToolDef::destructive`]: likewise.
-    pub destructive: bool,
-}
-
-/// Tools that come and go while the daemon runs. Asked at the begin of each turn; a turn keeps what it got.
-pub trait ToolSource: Send + Sync {
-    /// Those there are now.
-    fn tools(&self) -> Vec<ToolDef>;
-}
-
 impl ToolDef {
     /// `A` is the struct that the parameters describe; it must deny unknown fields.
     pub fn new<A, F>(about: Description, run: F) -> ToolDef
@@ -133,39 +111,65 @@ impl ToolDef {
         A: DeserializeOwned + Send + 'static,
         F: Fn(A) -> Run + Send + Sync + 'static,
     {
+        ToolDef::for_caller(about, move |_: &CallerScope, arguments| run(arguments))
+    }
+
+    /// The same for one that keeps something for each caller. It gives no authority: that was decided
+    /// before it runs.
+    pub fn for_caller<A, F>(about: Description, run: F) -> ToolDef
+    where
+        A: DeserializeOwned + Send + 'static,
+        F: Fn(&CallerScope, A) -> Run + Send + Sync + 'static,
+    {
         ToolDef {
             name: Cow::Borrowed(about.name),
             description: Cow::Borrowed(about.description),
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
+            foreign: false,
             handler: Arc::new(Typed { run, arguments: std::marker::PhantomData }),
         }
     }
 
-    /// A tool that another program describes: its arguments are checked by that schema alone.
-    pub fn foreign<F>(about: ForeignDescription, run: F) -> ToolDef
+    /// A tool that is described at run time. Its arguments are an object that fits the schema, as far as
+    /// that is understood here. Not foreign until [`ToolDef::foreign`] says so.
+    pub fn described<F>(
+        name: String,
+        description: String,
+        parameters: Value,
+        category: PermissionCategory,
+        destructive: bool,
+        run: F,
+    ) -> ToolDef
     where
         F: Fn(Value) -> Run + Send + Sync + 'static,
     {
         ToolDef {
-            name: Cow::Owned(about.name),
-            description: Cow::Owned(about.description),
-            parameters: about.parameters,
-            category: about.category,
-            destructive: about.destructive,
-            handler: Arc::new(Foreign { run }),
+            name: Cow::Owned(name),
+            description: Cow::Owned(description),
+            parameters,
+            category,
+            destructive,
+            foreign: false,
+            handler: Arc::new(Untyped(run)),
         }
     }
 
-    /// Checks the arguments by the schema, which names the field and what it should be, then deserializes
-    /// them. Never coerces: a number in quotes is no number.
+    /// Its results may hold foreign words.
+    #[must_use]
+    pub fn foreign(mut self) -> ToolDef {
+        self.foreign = true;
+        self
+    }
+
+    /// Takes the arguments as they are, or refuses them with the name of what is wrong and what would be
+    /// right. Never coerces: a number in quotes is no number.
     pub fn validate(&self, arguments: &Value) -> Result<(), String> {
-        if !arguments.is_object() {
-            return Err("the arguments must be one JSON object".to_owned());
+        match schema::fault(&self.parameters, arguments) {
+            Some(fault) => Err(fault),
+            None => self.handler.validate(arguments),
         }
-        schema::check(&self.parameters, arguments)?;
-        self.handler.validate(arguments)
     }
 
     /// As a model sees it.
@@ -178,48 +182,79 @@ impl ToolDef {
     }
 }
 
-/// All tools, by name.
+/// Tools that come and go while the daemon runs. Asked at the begin of each turn; a turn keeps what it got.
+pub trait ToolSource: Send + Sync {
+    /// Those there are now.
+    fn tools(&self) -> Vec<ToolDef>;
+}
+
+/// All tools, by name. Clones share them: what is replaced in one is replaced in all.
 #[derive(Debug, Clone, Default)]
 pub struct ToolRegistry {
-    tools: BTreeMap<Cow<'static, str>, ToolDef>,
+    table: Arc<RwLock<Table>>,
+}
+
+type Table = Arc<BTreeMap<Cow<'static, str>, Arc<ToolDef>>>;
+
+fn table(tools: impl IntoIterator<Item = Arc<ToolDef>>) -> Table {
+    Arc::new(tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect())
 }
 
 impl ToolRegistry {
     /// A registry of these tools; of two with one name the later stays.
     pub fn new(tools: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
-        ToolRegistry { tools: tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect() }
+        ToolRegistry { table: Arc::new(RwLock::new(table(tools.into_iter().map(Arc::new)))) }
+    }
+
+    /// Puts these in the place of all that were there. A call that runs goes on.
+    pub fn replace(&self, tools: impl IntoIterator<Item = ToolDef>) {
+        let new = table(tools.into_iter().map(Arc::new));
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
+    fn table(&self) -> Table {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tool of that name.
-    pub fn get(&self, name: &str) -> Option<&ToolDef> {
-        self.tools.get(name)
+    pub fn get(&self, name: &str) -> Option<Arc<ToolDef>> {
+        self.table().get(name).cloned()
     }
 
     /// All, in order of name.
-    pub fn all(&self) -> impl Iterator<Item = &ToolDef> {
-        self.tools.values()
+    pub fn all(&self) -> impl Iterator<Item = Arc<ToolDef>> {
+        self.table().values().cloned().collect::<Vec<_>>().into_iter()
     }
 
-    /// These too. One of ours is never replaced by one of theirs.
+    /// Another registry, with these too. One of ours is never replaced by one of theirs.
     #[must_use]
-    pub fn with(mut self, more: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
+    pub fn with(&self, more: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
+        let mut all = (*self.table()).clone();
         for tool in more {
-            self.tools.entry(tool.name.clone()).or_insert(tool);
+            all.entry(tool.name.clone()).or_insert_with(|| Arc::new(tool));
         }
-        self
+        ToolRegistry { table: Arc::new(RwLock::new(Arc::new(all))) }
     }
 
-    /// Without the tools that are not to be kept: they are neither shown to a model nor run.
+    /// Another registry, without the tools that are not to be kept: they are neither shown to a model nor
+    /// run.
     #[must_use]
-    pub fn only(mut self, keep: impl Fn(&ToolDef) -> bool) -> ToolRegistry {
-        self.tools.retain(|_, tool| keep(tool));
-        self
+    pub fn only(self, keep: impl Fn(&ToolDef) -> bool) -> ToolRegistry {
+        let kept = table(self.all().filter(|tool| keep(tool)));
+        ToolRegistry { table: Arc::new(RwLock::new(kept)) }
     }
 
     /// What that caller may use, as a model sees it: always in the same order.
     pub fn offered_to(&self, scope: &CallerScope) -> Vec<ToolSpec> {
         let granted = scope.granted_categories();
-        self.all().filter(|tool| granted.contains(&tool.category)).map(ToolDef::spec).collect()
+        self.all().filter(|tool| granted.contains(&tool.category)).map(|tool| tool.spec()).collect()
+    }
+
+    /// The categories without a tool: nothing is configured for them.
+    pub fn unconfigured(&self) -> Vec<PermissionCategory> {
+        let table = self.table();
+        let has = |category| table.values().any(|tool| tool.category == category);
+        PermissionCategory::ALL.into_iter().filter(|category| !has(*category)).collect()
     }
 }
 
@@ -244,11 +279,8 @@ pub async fn execute_tool(
 ) -> Executed {
     let (category, outcome, content) = decide_and_run(registry, scope, call, gate).await;
     // The name is the model's; only a name that we know is logged.
-    info!(
-        tool = registry.get(&call.name).map_or("(unknown)", |tool| &tool.name),
-        ?outcome,
-        "tool call"
-    );
+    let known = registry.get(&call.name);
+    info!(tool = known.as_ref().map_or("(unknown)", |tool| &tool.name), ?outcome, "tool call");
     Executed {
         record: ToolRecord { name: shown_name(&call.name), category, outcome },
         content,
@@ -280,7 +312,7 @@ async fn decide_and_run(
         return (category, ToolOutcome::BadArguments, words);
     }
     if tool.destructive {
-        match gate.ask(tool, &call.arguments).await {
+        match gate.ask(&tool, &call.arguments).await {
             Decision::Approved => {}
             Decision::Denied(why) => {
                 return (category, ToolOutcome::Denied, format!("Not done: {why}."));
@@ -292,7 +324,7 @@ async fn decide_and_run(
             }
         }
     }
-    match tool.handler.run(call.arguments.clone()).await {
+    match tool.handler.run(scope, call.arguments.clone()).await {
         Ok(content) => (category, ToolOutcome::Ran, content),
         Err(why) => (category, ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::Config;
+use super::{Config, tools};
 use crate::radio::settings;
 
 /// One fault.
@@ -103,6 +103,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
             fault(key, "write the name of a model");
         }
     }
+    faults.extend(tools::faults(&config.tools, &config.data_dir));
     faults
 }
 

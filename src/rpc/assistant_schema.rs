@@ -63,7 +63,7 @@ pub(super) fn tools_result() -> Value {
         ("destructive", flag("does it change something and ask for a confirmation?")),
         ("granted", flag("may this caller use it?")),
     ]);
-    object(&[("tools", list(tool))])
+    object(&[("tools", list(tool)), ("unconfigured", list(category()))])
 }
 
 fn turn_id() -> Value {

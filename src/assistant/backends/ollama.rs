@@ -5,6 +5,7 @@
 
 mod answer;
 mod json;
+pub mod load;
 mod request;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +109,9 @@ impl Ollama {
 
     async fn exchange(&self, body: &Value) -> Result<Reply, BackendError> {
         let request = self.http.get()?.post(format!("{}/api/chat", self.url)).json(body);
-        exchange(request, ASSISTANT_HTTP_TIMEOUT).await
+        let reply = exchange(request, ASSISTANT_HTTP_TIMEOUT).await?;
+        load::note(&reply.body);
+        Ok(reply)
     }
 
     async fn ask(&self, request: Request<'_>) -> Result<BackendTurn, BackendError> {
