@@ -1,4 +1,4 @@
-//! The web server: the embedded pages, `/rpc` and `/healthz`.
+//! The web server: the embedded pages, `/rpc`, `/events` and `/healthz`.
 //!
 //! Owns the routes, the check of `Host` before all of them, and the security headers after all of them.
 //! Decides nothing about a call: that is RPC's.
@@ -39,6 +39,7 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/chat", get(async || Redirect::permanent("/chat/")))
         .route("/chat/", page(&aiui, Kind::ChatPage))
         .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
+        .route("/events", get(rpc::events::stream::get).with_state(Arc::clone(&services)))
         .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
     for asset in node_files {
         if asset.name == "icon.svg" {
@@ -62,7 +63,8 @@ pub async fn serve(listener: TcpListener, services: Arc<Services>, cancel: Cance
         cancel.cancelled().await;
         services.turns.stop_all();
     };
-    tokio::join!(connection::accept(listener, router, cancel.clone()), stopping);
+    let feeding = rpc::events::sources::run(Arc::clone(&services), cancel.clone());
+    tokio::join!(connection::accept(listener, router, cancel.clone()), stopping, feeding);
 }
 
 /// Around every route: nothing is looked at under a foreign name, and nothing leaves without its headers.

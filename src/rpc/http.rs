@@ -104,7 +104,7 @@ pub fn set_cookie(response: &mut Response, token: &Token, tls: bool) {
 }
 
 // An absent one passes: programs send none, and every browser sends one with a POST.
-fn origin_is_ours(services: &Services, headers: &HeaderMap, host: &str) -> bool {
+pub(super) fn origin_is_ours(services: &Services, headers: &HeaderMap, host: &str) -> bool {
     headers
         .get_all(header::ORIGIN)
         .iter()

@@ -15,6 +15,7 @@ pub mod auth;
 mod auth_methods;
 mod dispatcher;
 pub mod error;
+pub mod events;
 pub mod http;
 mod legs;
 pub mod markdown;
@@ -35,8 +36,11 @@ use crate::clock::{Clock, Now};
 use crate::config::Config;
 use crate::mesh::view::MeshHandle;
 use crate::secrets::Secrets;
+use crate::telemetry::{self, Lines};
 use crate::web::hosts::Hosts;
-use auth::{Auth, AuthError};
+use auth::{Auth, AuthError, Token};
+use events::Bus;
+use events::stream::Streams;
 use legs::LegsMemory;
 use turns::Turns;
 
@@ -52,6 +56,12 @@ pub struct Services {
     pub auth: Arc<Auth>,
     /// The operator's running turns.
     pub turns: Turns,
+    /// What happens, for the pages.
+    pub events: Bus,
+    /// The open streams of it.
+    pub streams: Streams,
+    /// The last lines of the log.
+    pub lines: Lines,
     /// Which `Host` values are ours.
     pub hosts: Hosts,
     /// Shown by `system.info`.
@@ -84,10 +94,19 @@ impl Services {
             mesh,
             auth: Arc::new(Auth::open(&config.data_dir, secrets, clock)?),
             turns: Turns::new(tracker),
+            events: Bus::new(boot()?),
+            streams: Streams::default(),
+            lines: telemetry::lines().clone(),
             hosts: Hosts::new(listening, &config.http.hosts),
             data_dir: config.data_dir.clone(),
             clock,
             started: clock.now(),
         })
     }
+}
+
+/// A random word that names this process.
+fn boot() -> Result<String, AuthError> {
+    let word = Token::random().map_err(AuthError::Random)?.hash();
+    Ok(word.chars().take(8).collect())
 }

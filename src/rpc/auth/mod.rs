@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tracing::{info, warn};
 
 pub use role::Role;
@@ -110,6 +110,8 @@ pub struct Auth {
     hashing: Semaphore,
     waiting: Semaphore,
     setup: Mutex<Option<Secret>>,
+    /// Counts up when sessions began or ended. A watch: who is slow sees the newest count only.
+    changes: watch::Sender<u64>,
     link_key: Token,
     links: Mutex<(u64, Vec<Link>)>,
 }
@@ -141,6 +143,7 @@ impl Auth {
             hashing: Semaphore::new(1),
             waiting: Semaphore::new(MAX_WAITING),
             setup: Mutex::new(setup),
+            changes: watch::Sender::new(0),
             link_key: Token::random().map_err(AuthError::Random)?,
             links: Mutex::default(),
         })
@@ -200,6 +203,19 @@ impl Auth {
         let now_ms = self.clock.now().unix_ms;
         let mut sessions = lock(&self.sessions);
         client.tokens.iter().find_map(|token| sessions.find(token, &password, now_ms))
+    }
+
+    /// Is it still what [`Auth::authenticate`] found? Looking is no use of the session.
+    pub fn is_live(&self, login: &Login) -> bool {
+        let now_ms = self.clock.now().unix_ms;
+        self.password_tag()
+            .is_some_and(|password| lock(&self.sessions).is_live(login, &password, now_ms))
+    }
+
+    /// Tells when sessions began or ended. That one grew too old or that a password was set beside the
+    /// daemon is not told: who depends on a session looks at it again now and then.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Checks the operator's password and opens a session.
@@ -262,6 +278,7 @@ impl Auth {
     pub async fn logout(self: &Arc<Self>, login: &Login) -> Result<(), LoginError> {
         let now_ms = self.clock.now().unix_ms;
         lock(&self.sessions).end(login, now_ms);
+        self.tell();
         self.save(Durability::Disk).await
     }
 
@@ -342,9 +359,14 @@ impl Auth {
             &client.tokens,
             now_ms,
         );
+        self.tell();
         // A full disk must not keep the operator out: the session then lives until the next restart.
         let _ = self.save(Durability::Disk).await;
         Ok(NewLogin { token, login })
+    }
+
+    fn tell(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     fn password(&self) -> Result<Option<Secret>, SecretError> {

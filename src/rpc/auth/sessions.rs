@@ -71,6 +71,15 @@ pub struct Login {
     pub(super) token: TokenHash,
 }
 
+#[cfg(test)]
+impl Login {
+    /// One that no file knows.
+    pub fn of_test(session_id: &str, role: Role) -> Login {
+        let session_id = SessionId(session_id.to_owned());
+        Login { session_id, role, csrf: String::new(), token: String::new() }
+    }
+}
+
 /// All sessions: the content of `sessions.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -102,6 +111,12 @@ impl Sessions {
             csrf: token.csrf(),
             token: hash,
         })
+    }
+
+    /// Is that session live? Nothing of it is changed by looking.
+    pub fn is_live(&self, login: &Login, password: &str, now_ms: u64) -> bool {
+        let session = self.live.iter().find(|session| session.token == login.token);
+        session.is_some_and(|session| !session.is_over(password, now_ms))
     }
 
     /// The id that a token had or has, live or ended: it says which browser this is, and permits nothing.
