@@ -5,9 +5,11 @@
 
 pub mod assets;
 pub mod connection;
+pub mod forwarded;
 pub mod headers;
 pub mod health;
 pub mod hosts;
+pub mod seats;
 
 use std::sync::Arc;
 
@@ -64,7 +66,11 @@ pub async fn serve(listener: TcpListener, services: Arc<Services>, cancel: Cance
         services.turns.stop_all();
     };
     let feeding = rpc::events::sources::run(Arc::clone(&services), cancel.clone());
-    tokio::join!(connection::accept(listener, router, cancel.clone()), stopping, feeding);
+    tokio::join!(
+        connection::accept(listener, router, services.seats.clone(), cancel.clone()),
+        stopping,
+        feeding
+    );
 }
 
 /// Around every route: nothing is looked at under a foreign name, and nothing leaves without its headers.
@@ -101,10 +107,11 @@ async fn node_page(
     let Some(token) = token.filter(|_| method == Method::GET) else {
         return of_kind(body(page.index.as_deref()), Kind::NodePage);
     };
-    let client = rpc::http::client(&headers, peer.as_deref());
+    let (services, peer) = (&page.services, peer.as_deref());
+    let client = services.client(&headers, peer);
     let mut response = Redirect::to("/").into_response();
-    if let Some(new) = page.services.auth.redeem_link(token, &client).await {
-        rpc::http::set_cookie(&mut response, &new.token, false);
+    if let Some(new) = services.auth.redeem_link(token, &client).await {
+        rpc::http::set_cookie(&mut response, &new.token, services.forwarded.is_tls(&headers, peer));
     }
     response
 }

@@ -52,7 +52,7 @@ const MAY_BE_AWAY: &[ErrorCode] = &[ErrorCode::Unavailable];
 pub static METHODS: &[Method] = &[
     Method {
         name: "auth.login",
-        summary: "Opens a session with the operator's password and sets its cookie.",
+        summary: "Opens a session in the role whose password it is, and sets its cookie.",
         access: Access::Open,
         csrf: false,
         params: auth_methods::login_params,
@@ -85,6 +85,34 @@ pub static METHODS: &[Method] = &[
         params: auth_methods::none,
         result: auth_methods::empty,
         errors: &[],
+    },
+    Method {
+        name: "auth.sessions",
+        summary: "Who is logged in, oldest login first.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: auth_methods::sessions_result,
+        errors: &[],
+    },
+    Method {
+        name: "auth.revoke",
+        summary: "Ends a session at once, its streams and its running turn too; its own session as well as another.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::revoke_params,
+        result: auth_methods::empty,
+        errors: &[],
+    },
+    Method {
+        name: "auth.set-password",
+        summary: "Sets a role's password. The role's other sessions end. With new = null the viewers' is taken away, \
+                  and nobody is a viewer.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::set_password_params,
+        result: auth_methods::empty,
+        errors: LOGIN_ERRORS,
     },
     Method {
         name: "assistant.chat",

@@ -28,6 +28,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use tokio_util::task::TaskTracker;
 
 use crate::assistant::Assistant;
@@ -37,8 +38,11 @@ use crate::config::Config;
 use crate::mesh::view::MeshHandle;
 use crate::secrets::Secrets;
 use crate::telemetry::{self, Lines};
+use crate::web::connection::Peer;
+use crate::web::forwarded::Forwarded;
 use crate::web::hosts::Hosts;
-use auth::{Auth, AuthError, Token};
+use crate::web::seats::Seats;
+use auth::{Auth, AuthError, Client, Token};
 use events::Bus;
 use events::stream::Streams;
 use legs::LegsMemory;
@@ -64,6 +68,10 @@ pub struct Services {
     pub lines: Lines,
     /// Which `Host` values are ours.
     pub hosts: Hosts,
+    /// What a reverse proxy is believed.
+    pub forwarded: Forwarded,
+    /// The connections.
+    pub seats: Seats,
     /// Shown by `system.info`.
     pub data_dir: PathBuf,
     /// The clock.
@@ -76,6 +84,11 @@ impl Services {
     /// The state of the assistant's legs, at most a few seconds old.
     pub async fn legs(&self) -> LegsReport {
         self.legs.of(&self.assistant).await
+    }
+
+    /// What a browser shows of itself.
+    pub fn client(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Client {
+        http::client(headers, self.forwarded.address(headers, peer))
     }
 
     /// `listening` is the address that is really bound. Turns run on `tracker`.
@@ -98,6 +111,8 @@ impl Services {
             streams: Streams::default(),
             lines: telemetry::lines().clone(),
             hosts: Hosts::new(listening, &config.http.hosts),
+            forwarded: Forwarded::new(config.http.forwarded),
+            seats: Seats::default(),
             data_dir: config.data_dir.clone(),
             clock,
             started: clock.now(),

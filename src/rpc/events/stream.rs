@@ -21,9 +21,9 @@ use tracing::debug;
 
 use super::{Event, Reader};
 use crate::assistant::SessionId;
+use crate::rpc::Services;
 use crate::rpc::auth::{Login, Role};
 use crate::rpc::http::origin_is_ours;
-use crate::rpc::{Services, http};
 use crate::web::connection::Peer;
 
 /// A comment is sent so often when nothing happens; the session is looked at again then.
@@ -49,7 +49,7 @@ pub async fn get(State(services): State<Arc<Services>>, request: Request) -> Res
     if !origin_is_ours(&services, &head.headers, host) || !is_our_page(&head.headers) {
         return (StatusCode::FORBIDDEN, "this origin may not listen to the node").into_response();
     }
-    let client = http::client(&head.headers, head.extensions.get::<Peer>());
+    let client = services.client(&head.headers, head.extensions.get::<Peer>());
     // Before the session is looked at, so that no end of it is missed.
     let sessions = services.auth.changes();
     let Some(login) = services.auth.authenticate(&client) else {
