@@ -348,10 +348,16 @@ pub struct HttpConfig {
     pub listen: std::net::SocketAddr,
     /// Further exact `Host` values that are accepted.
     pub hosts: Vec<String>,
+    /// Is there a reverse proxy on this machine, whose `X-Forwarded-For` and `-Proto` are believed?
+    pub forwarded: bool,
 }
 
 impl Default for HttpConfig {
     fn default() -> HttpConfig {
-        HttpConfig { listen: std::net::SocketAddr::from(([127, 0, 0, 1], 7373)), hosts: Vec::new() }
+        HttpConfig {
+            listen: std::net::SocketAddr::from(([127, 0, 0, 1], 7373)),
+            hosts: Vec::new(),
+            forwarded: false,
+        }
     }
 }

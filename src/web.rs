@@ -1,13 +1,15 @@
-//! The web server: the embedded pages, `/rpc` and `/healthz`.
+//! The web server: the embedded pages, `/rpc`, `/events` and `/healthz`.
 //!
 //! Owns the routes, the check of `Host` before all of them, and the security headers after all of them.
 //! Decides nothing about a call: that is RPC's.
 
 pub mod assets;
 pub mod connection;
+pub mod forwarded;
 pub mod headers;
 pub mod health;
 pub mod hosts;
+pub mod seats;
 
 use std::sync::Arc;
 
@@ -39,6 +41,7 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/chat", get(async || Redirect::permanent("/chat/")))
         .route("/chat/", page(&aiui, Kind::ChatPage))
         .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
+        .route("/events", get(rpc::events::stream::get).with_state(Arc::clone(&services)))
         .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
     for asset in node_files {
         if asset.name == "icon.svg" {
@@ -62,7 +65,12 @@ pub async fn serve(listener: TcpListener, services: Arc<Services>, cancel: Cance
         cancel.cancelled().await;
         services.turns.stop_all();
     };
-    tokio::join!(connection::accept(listener, router, cancel.clone()), stopping);
+    let feeding = rpc::events::sources::run(Arc::clone(&services), cancel.clone());
+    tokio::join!(
+        connection::accept(listener, router, services.seats.clone(), cancel.clone()),
+        stopping,
+        feeding
+    );
 }
 
 /// Around every route: nothing is looked at under a foreign name, and nothing leaves without its headers.
@@ -99,10 +107,11 @@ async fn node_page(
     let Some(token) = token.filter(|_| method == Method::GET) else {
         return of_kind(body(page.index.as_deref()), Kind::NodePage);
     };
-    let client = rpc::http::client(&headers, peer.as_deref());
+    let (services, peer) = (&page.services, peer.as_deref());
+    let client = services.client(&headers, peer);
     let mut response = Redirect::to("/").into_response();
-    if let Some(new) = page.services.auth.redeem_link(token, &client).await {
-        rpc::http::set_cookie(&mut response, &new.token, false);
+    if let Some(new) = services.auth.redeem_link(token, &client).await {
+        rpc::http::set_cookie(&mut response, &new.token, services.forwarded.is_tls(&headers, peer));
     }
     response
 }

@@ -32,6 +32,7 @@ fn cases() -> Vec<Case> {
         ("mesh.stop-all", json!({ "resume": true })),
         ("system.disk-status", none()),
         ("system.info", none()),
+        ("system.log", none()),
         // Last, for it ends the session.
         ("auth.logout", none()),
     ]

@@ -10,7 +10,7 @@ use tombolo::secrets::{Secret, SecretName, Secrets};
 use crate::rpc_node::{Node, PASSWORD, Session, folder};
 
 /// Does the value fit the schema? Only the words that the contract uses; an unknown one fails the test.
-fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+pub fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     for (word, wanted) in schema.as_object().ok_or("a schema is an object")? {
         let right = match word.as_str() {
             "description" | "default" => true,
@@ -157,6 +157,8 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("mesh.stop-all", json!({})),
         ("mesh.stop-all", json!({ "resume": true })),
         ("system.disk-status", json!({})),
+        ("system.log", json!({})),
+        ("system.log", json!({ "limit": 1, "level": "warn" })),
         ("system.info", json!({})),
         ("auth.logout", json!({})),
     ] {

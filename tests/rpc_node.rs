@@ -15,11 +15,13 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tombolo::assistant::{Assistant, Assurance};
+use tombolo::assistant::{
+    Assistant, Assurance, PermissionCategory, ToolOutcome, ToolRecord, TurnId,
+};
 use tombolo::config::Config;
 use tombolo::mesh::view::{
-    AirtimeView, AnsweringView, ContactView, Delivery, MeshHandle, MeshQuery, MeshStatus,
-    MessageView, NodeView, StopView,
+    AirtimeView, AnsweringView, ContactView, Delivery, MeshEvent, MeshHandle, MeshQuery,
+    MeshStatus, MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::rpc::Services;
@@ -366,4 +368,52 @@ fn answering() -> AnsweringView {
         trigger: "!ai".to_owned(),
         channels: vec!["bots".to_owned()],
     }
+}
+
+/// Every kind of event of the mesh side, filled in.
+pub fn one_of_each_mesh_event() -> Vec<MeshEvent> {
+    let turn = || TurnId("m-1".to_owned());
+    let tools = vec![ToolRecord {
+        name: "disk_status".to_owned(),
+        category: Some(PermissionCategory::System),
+        outcome: ToolOutcome::Ran,
+    }];
+    let part_state = |delivery| MeshEvent::PartState { reply: turn(), part: 1, of: 2, delivery };
+    vec![
+        MeshEvent::Link { up: true, detail: "the simulated radio".to_owned() },
+        MeshEvent::Heard {
+            from: NodeNum(0xa1b2_c3d4),
+            name: "Ana".to_owned(),
+            assurance: Assurance::Verified,
+            channel: None,
+            text: "!ai hello".to_owned(),
+            ignored: None,
+        },
+        MeshEvent::TurnStarted { turn_id: turn(), name: "Ana".to_owned() },
+        MeshEvent::TurnEnded {
+            turn_id: turn(),
+            backend: "ollama".to_owned(),
+            tools,
+            millis: 900,
+            parts: 2,
+        },
+        MeshEvent::PartSent {
+            reply: turn(),
+            name: "Ana".to_owned(),
+            id: PacketId(7),
+            part: 1,
+            of: 2,
+            bytes: 5,
+            airtime_us: 300_000,
+            text: "hello".to_owned(),
+        },
+        part_state(Delivery::Delivered),
+        part_state(Delivery::Waiting("for an ack".to_owned())),
+        MeshEvent::Paused { reason: Some("the hour is used up".to_owned()) },
+        MeshEvent::Security {
+            kind: "foreign_key".to_owned(),
+            from: NodeNum(0xa1b2_c3d4),
+            detail: "another key".to_owned(),
+        },
+    ]
 }

@@ -25,6 +25,7 @@ mod restart;
 mod rpc_authorisation;
 mod rpc_chat;
 mod rpc_contract;
+mod rpc_events;
 mod rpc_leg;
 mod rpc_node;
 mod rpc_pages;

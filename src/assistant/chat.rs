@@ -19,7 +19,7 @@ use super::gate::Closed;
 use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
-use super::observer::Observer;
+use super::observer::{Both, Observer, Unwatched};
 use super::tools::{Executed, ToolDef, ToolRegistry, ToolSource};
 use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
@@ -124,6 +124,16 @@ impl Assistant {
 
     /// One turn. Never fails: what goes wrong ends in a reply with one honest line.
     pub async fn chat(&self, context: ChatContext, text: &str) -> ChatReply {
+        self.chat_watched(context, text, &Unwatched).await
+    }
+
+    /// The same, with somebody who watches.
+    pub async fn chat_watched(
+        &self,
+        context: ChatContext,
+        text: &str,
+        observer: &dyn Observer,
+    ) -> ChatReply {
         let key = context.scope.history_key();
         if let Some(key) = &key
             && let Some(stored) = self.history.answered(key, &context.turn_id)
@@ -132,7 +142,7 @@ impl Assistant {
         }
         let question: String = text.chars().take(MAX_QUESTION_CHARS).collect();
         let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let reply = self.turn(&setup, &context, &question).await;
+        let reply = self.turn(&setup, &context, &question, observer).await;
         info!(
             turn = context.turn_id.0,
             status = ?reply.status,
@@ -157,7 +167,13 @@ impl Assistant {
         reply
     }
 
-    async fn turn(&self, setup: &Setup, context: &ChatContext, question: &str) -> ChatReply {
+    async fn turn(
+        &self,
+        setup: &Setup,
+        context: &ChatContext,
+        question: &str,
+        observer: &dyn Observer,
+    ) -> ChatReply {
         let scope = &context.scope;
         let cloud = setup.may_use_cloud(scope);
         let mut history =
@@ -169,6 +185,7 @@ impl Assistant {
 
         let deadline = Instant::now() + if scope.is_operator() { OPERATOR_TURN } else { TURN };
         let ledger = Ledger::default();
+        let watchers = Both(&ledger, observer);
         let mut walk = setup.legs.select_backend(cloud);
         walk.deadline = Some(deadline);
         let ended = {
@@ -176,7 +193,7 @@ impl Assistant {
                 registry: &registry,
                 scope,
                 gate: &Closed,
-                observer: &ledger,
+                observer: &watchers,
                 system: &system,
                 max_turns: MAX_TURNS,
                 needed: None,

@@ -15,6 +15,8 @@ use crate::radio::settings::session::Session;
 use crate::radio::settings::{Wanted, udev};
 use crate::radio::transport::Connector;
 use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
+use crate::rpc::auth::Role;
+use crate::rpc::auth::passwords::Passwords;
 use crate::secrets::{SecretName, Secrets};
 use crate::{gateway, store, telemetry};
 
@@ -120,12 +122,15 @@ fn secrets(config: &Config) -> [Line; 2] {
             ("claude", Found::Good("no key: this leg is off".to_owned())),
         ];
     }
-    let opened = Secrets::open(&config.data_dir).and_then(|s| {
-        Ok((s.read(SecretName::OperatorPassword)?, s.read(SecretName::ClaudeApiKey)?))
-    });
+    let opened = (|| -> Result<_> {
+        let secrets = Secrets::open(&config.data_dir)?;
+        let passwords = Passwords::new(secrets.clone());
+        passwords.stored(Role::Viewer)?;
+        Ok((passwords.stored(Role::Operator)?, secrets.read(SecretName::ClaudeApiKey)?))
+    })();
     match opened {
         Err(error) => {
-            let words = format!("{:#}", anyhow::Error::from(error));
+            let words = format!("{error:#}");
             [
                 ("secrets", Found::Bad(words)),
                 ("claude", Found::Note("not looked for: see secrets".to_owned())),

@@ -16,6 +16,7 @@ use super::assistant_schema::{MAX_TEXT_CHARS, MAX_TURN_ID_BYTES};
 use super::auth::{Login, Role, Token};
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
+use super::events::turn::Watch;
 use super::markdown;
 use super::message::{self, NoParams};
 use super::turns::NotBegun;
@@ -75,6 +76,8 @@ pub(super) async fn handle_assistant(
 pub(super) fn operator_scope(login: &Login) -> CallerScope {
     let granted = match login.role {
         Role::Operator => CategorySet::from([PermissionCategory::System]),
+        // Calls nothing of the assistant's; and if it did, it could do nothing.
+        Role::Viewer => CategorySet::new(),
     };
     CallerScope::LocalOperator { session_id: login.session_id.clone(), granted }
 }
@@ -98,10 +101,16 @@ async fn chat(
     };
     let (assistant, scope) = (Arc::clone(&services.assistant), operator_scope(login));
     let (question, id) = (text.clone(), turn_id.clone());
+    let (bus, session) = (services.events.clone(), login.session_id.clone());
     let turn =
         services.turns.begin(&login.session_id, turn_id.clone(), &text, |cancel| async move {
+            let tools = assistant.list_tools(&scope).into_iter();
+            let categories = tools.map(|(tool, _)| (tool.name.to_owned(), tool.category)).collect();
+            let watch = Watch::begin(bus, session, id.clone(), categories);
             let context = ChatContext { scope, turn_id: id, cancel, answer_bytes: None };
-            assistant.chat(context, &question).await
+            let reply = assistant.chat_watched(context, &question, &watch).await;
+            watch.end(reply.status, &reply.backend);
+            reply
         });
     let running = turn.map_err(|not_begun| match not_begun {
         NotBegun::Running(turn_id) => running_error(&turn_id),

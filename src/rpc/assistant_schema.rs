@@ -66,7 +66,7 @@ pub(super) fn tools_result() -> Value {
     object(&[("tools", list(tool)), ("unconfigured", list(category()))])
 }
 
-fn turn_id() -> Value {
+pub(super) fn turn_id() -> Value {
     json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" })
 }
 
@@ -74,11 +74,11 @@ fn status() -> Value {
     one_of(&["answered", "stopped", "failed"])
 }
 
-fn category() -> Value {
+pub(super) fn category() -> Value {
     one_of(&PermissionCategory::ALL.map(PermissionCategory::as_str))
 }
 
-fn tools() -> Value {
+pub(super) fn tools() -> Value {
     let outcome =
         one_of(&["ran", "failed", "unknown", "denied", "bad_arguments", "needs_confirmation"]);
     list(object(&[

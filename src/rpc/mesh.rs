@@ -207,11 +207,11 @@ pub(super) fn assistant_status_result() -> Value {
     ])
 }
 
-fn assurance() -> Value {
+pub(super) fn assurance() -> Value {
     one_of(&["unverified", "signed", "verified"])
 }
 
-fn delivery() -> Value {
+pub(super) fn delivery() -> Value {
     let state = one_of(&[
         "queued",
         "sent",

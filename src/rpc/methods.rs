@@ -41,6 +41,8 @@ pub struct Method {
 pub const UNAUTHENTICATED_METHODS: [&str; 2] = ["auth.login", "auth.setup"];
 
 const OPERATOR: Access = Access::Session(&[Role::Operator]);
+/// For methods that only show something.
+const READERS: Access = Access::Session(&[Role::Operator, Role::Viewer]);
 const LOGIN_ERRORS: &[ErrorCode] = &[ErrorCode::LoginFailed, ErrorCode::Throttled];
 const SETUP_ERRORS: &[ErrorCode] =
     &[ErrorCode::LoginFailed, ErrorCode::Throttled, ErrorCode::SetUpAlready];
@@ -50,7 +52,7 @@ const MAY_BE_AWAY: &[ErrorCode] = &[ErrorCode::Unavailable];
 pub static METHODS: &[Method] = &[
     Method {
         name: "auth.login",
-        summary: "Opens a session with the operator's password and sets its cookie.",
+        summary: "Opens a session in the role whose password it is, and sets its cookie.",
         access: Access::Open,
         csrf: false,
         params: auth_methods::login_params,
@@ -69,7 +71,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "auth.whoami",
         summary: "The calling session's role and its CSRF token.",
-        access: OPERATOR,
+        access: READERS,
         csrf: false,
         params: auth_methods::none,
         result: auth_methods::credentials,
@@ -78,11 +80,39 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "auth.logout",
         summary: "Ends the calling session. The next login of the same browser finds its transcript again.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: auth_methods::empty,
         errors: &[],
+    },
+    Method {
+        name: "auth.sessions",
+        summary: "Who is logged in, oldest login first.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: auth_methods::sessions_result,
+        errors: &[],
+    },
+    Method {
+        name: "auth.revoke",
+        summary: "Ends a session at once, its streams and its running turn too; its own session as well as another.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::revoke_params,
+        result: auth_methods::empty,
+        errors: &[],
+    },
+    Method {
+        name: "auth.set-password",
+        summary: "Sets a role's password. The role's other sessions end. With new = null the viewers' is taken away, \
+                  and nobody is a viewer.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::set_password_params,
+        result: auth_methods::empty,
+        errors: LOGIN_ERRORS,
     },
     Method {
         name: "assistant.chat",
@@ -133,7 +163,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.assistant-status",
         summary: "Who is answered over the mesh, and by which models.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::assistant_status_result,
@@ -142,7 +172,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.status",
         summary: "The link, the radio, the queues and the airtime.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::status_result,
@@ -151,7 +181,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.nodes",
         summary: "The nodes that the radio knows. Names are untrusted text.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::nodes_result,
@@ -160,7 +190,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.messages",
         summary: "The last messages in and out, the newest last. Texts are untrusted.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: mesh::messages_params,
         result: mesh::messages_result,
@@ -169,7 +199,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.airtime",
         summary: "What was sent in the rolling hour, and what the law and the configuration leave.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::airtime_result,
@@ -188,16 +218,25 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "system.disk-status",
         summary: "Used and free space of the node's file systems: the handler that the tool calls.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: system::disk_result,
         errors: MAY_BE_AWAY,
     },
     Method {
+        name: "system.log",
+        summary: "The last lines of the log at info and above, oldest first. Names in them are untrusted text.",
+        access: OPERATOR,
+        csrf: true,
+        params: system::log_params,
+        result: system::log_result,
+        errors: &[],
+    },
+    Method {
         name: "system.info",
         summary: "Version, uptime and data folder.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: system::info_result,
@@ -241,8 +280,8 @@ mod tests {
             assert!(METHODS[..index].iter().all(|other| other.name != method.name));
             assert!(method.name.split_once('.').is_some());
         }
+        assert!(METHODS.iter().all(|method| Role::Operator.can_access(method.name)));
         for role in Role::ALL {
-            assert!(METHODS.iter().all(|method| role.can_access(method.name)));
             for unknown in ["", "auth.", "assistant.Chat", "assistant.chat ", "rpc.discover"] {
                 assert!(!role.can_access(unknown), "{unknown}");
             }

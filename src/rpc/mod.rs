@@ -15,6 +15,7 @@ pub mod auth;
 mod auth_methods;
 mod dispatcher;
 pub mod error;
+pub mod events;
 pub mod http;
 mod legs;
 pub mod markdown;
@@ -27,6 +28,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use tokio_util::task::TaskTracker;
 
 use crate::assistant::Assistant;
@@ -35,8 +37,14 @@ use crate::clock::{Clock, Now};
 use crate::config::Config;
 use crate::mesh::view::MeshHandle;
 use crate::secrets::Secrets;
+use crate::telemetry::{self, Lines};
+use crate::web::connection::Peer;
+use crate::web::forwarded::Forwarded;
 use crate::web::hosts::Hosts;
-use auth::{Auth, AuthError};
+use crate::web::seats::Seats;
+use auth::{Auth, AuthError, Client, Token};
+use events::Bus;
+use events::stream::Streams;
 use legs::LegsMemory;
 use turns::Turns;
 
@@ -52,8 +60,18 @@ pub struct Services {
     pub auth: Arc<Auth>,
     /// The operator's running turns.
     pub turns: Turns,
+    /// What happens, for the pages.
+    pub events: Bus,
+    /// The open streams of it.
+    pub streams: Streams,
+    /// The last lines of the log.
+    pub lines: Lines,
     /// Which `Host` values are ours.
     pub hosts: Hosts,
+    /// What a reverse proxy is believed.
+    pub forwarded: Forwarded,
+    /// The connections.
+    pub seats: Seats,
     /// Shown by `system.info`.
     pub data_dir: PathBuf,
     /// The clock.
@@ -66,6 +84,11 @@ impl Services {
     /// The state of the assistant's legs, at most a few seconds old.
     pub async fn legs(&self) -> LegsReport {
         self.legs.of(&self.assistant).await
+    }
+
+    /// What a browser shows of itself.
+    pub fn client(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Client {
+        http::client(headers, self.forwarded.address(headers, peer))
     }
 
     /// `listening` is the address that is really bound. Turns run on `tracker`.
@@ -84,10 +107,21 @@ impl Services {
             mesh,
             auth: Arc::new(Auth::open(&config.data_dir, secrets, clock)?),
             turns: Turns::new(tracker),
+            events: Bus::new(boot()?),
+            streams: Streams::default(),
+            lines: telemetry::lines().clone(),
             hosts: Hosts::new(listening, &config.http.hosts),
+            forwarded: Forwarded::new(config.http.forwarded),
+            seats: Seats::default(),
             data_dir: config.data_dir.clone(),
             clock,
             started: clock.now(),
         })
     }
+}
+
+/// A random word that names this process.
+fn boot() -> Result<String, AuthError> {
+    let word = Token::random().map_err(AuthError::Random)?.hash();
+    Ok(word.chars().take(8).collect())
 }

@@ -1,0 +1,79 @@
+//! What feeds the stream of events: the mesh side, its status, the log.
+//!
+//! Owns when the status is asked for. Never logs: what it logged would come back to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Changed, Event};
+use crate::mesh::view::{MeshEvent, MeshStatus};
+use crate::rpc::Services;
+
+/// The status is looked at so often while somebody listens, and sent when it is another.
+const STATUS_EVERY: Duration = Duration::from_secs(1);
+/// The mesh side answers from memory; one that doesn't is on its way down.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Feeds the bus until `cancel`, then closes it.
+pub async fn run(services: Arc<Services>, cancel: CancellationToken) {
+    let bus = &services.events;
+    let mut mesh = services.mesh.events.subscribe();
+    let mut lines = services.lines.follow();
+    let mut tick = interval(STATUS_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = None;
+    loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => break,
+            event = mesh.recv() => match event {
+                Ok(event) => {
+                    let at = services.clock.now().unix_ms;
+                    let changed = changed_by(&event);
+                    bus.publish(Event::Mesh { at, event: Box::new(event) });
+                    if let Some(what) = changed {
+                        bus.publish(Event::Changed(what));
+                    }
+                }
+                Err(RecvError::Lagged(_)) => bus.publish(Event::Reset),
+                Err(RecvError::Closed) => break,
+            },
+            line = lines.recv() => match line {
+                Ok(line) => bus.publish(Event::Log(line)),
+                // `system.log` still has them.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => break,
+            },
+            _ = tick.tick() => {
+                if services.streams.count() > 0 {
+                    status(&services, &mut last).await;
+                }
+            }
+        }
+    }
+    bus.close();
+}
+
+async fn status(services: &Services, last: &mut Option<MeshStatus>) {
+    let Ok(Ok(status)) = timeout(PATIENCE, services.mesh.status()).await else { return };
+    if last.as_ref() != Some(&status) {
+        services.events.publish(Event::Status(Box::new(status.clone())));
+        *last = Some(status);
+    }
+}
+
+/// What a page shows that this event has changed.
+fn changed_by(event: &MeshEvent) -> Option<Changed> {
+    match event {
+        MeshEvent::Security { kind, .. }
+            if matches!(kind.as_str(), "new_pin" | "moved" | "foreign_key") =>
+        {
+            Some(Changed::Contacts)
+        }
+        _ => None,
+    }
+}
