@@ -293,6 +293,7 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                 }
                 MeshQuery::Airtime(reply) => drop(reply.send(airtime())),
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
+                MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
             }
         }

@@ -10,6 +10,7 @@ use anyhow::Result;
 use super::run::runtime;
 use crate::assistant::backends::ollama::{self, Ollama};
 use crate::config::{self, AssistantConfig, CloudPolicy, Config, PortSpec, Protocol};
+use crate::radio::known::KnownRadio;
 use crate::radio::settings::compare::{differences, printable, region_words};
 use crate::radio::settings::session::Session;
 use crate::radio::settings::{Wanted, udev};
@@ -57,7 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     lines.extend(secrets(&config));
     lines.extend(runtime()?.block_on(async {
         let (radio, model) = tokio::join!(radio(&config), ollama(&config.assistant));
-        [("radio", radio), ("ollama", model)]
+        [("radio", radio), ("ollama", or_note(model, cloud_leg(&config)))]
     }));
     print(&lines);
     let bad = lines.iter().any(|(_, found)| matches!(found, Found::Bad(_)));
@@ -175,8 +176,14 @@ async fn radio(config: &Config) -> Found {
         Err(error) => Found::Bad(error.to_string()),
         Ok(session) => {
             let found = radio_state(&session.info, &wanted);
+            let known = KnownRadio::open(&config.data_dir);
+            let info = session.info.clone();
             session.leave().await;
-            found
+            match known.map(|known| known.refuses(&info)) {
+                Err(error) => Found::Bad(format!("{error}: {}", error.source)),
+                Ok(Some(refused)) => Found::Bad(refused.to_string()),
+                Ok(None) => found,
+            }
         }
     }
 }
@@ -216,6 +223,30 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
         Found::Good(who)
     } else {
         Found::Note(format!("{who}: {}", notes.join("; ")))
+    }
+}
+
+/// A leg behind the local one that answers everybody's questions, by its name; none where there is no key, or the
+/// configuration keeps peers from it.
+fn cloud_leg(config: &Config) -> Option<&'static str> {
+    // Opening makes the folder: not the business of a check.
+    if config.assistant.cloud != CloudPolicy::All || !config.data_dir.join("secrets").exists() {
+        return None;
+    }
+    let secrets = Secrets::open(&config.data_dir).ok()?;
+    [(SecretName::ClaudeApiKey, "Claude"), (SecretName::OpenaiApiKey, "the OpenAI-compatible leg")]
+        .into_iter()
+        .find(|(name, _)| secrets.read(*name).is_ok_and(|key| key.is_some()))
+        .map(|(_, leg)| leg)
+}
+
+/// Without a local model the node still answers where another leg does.
+fn or_note(found: Found, leg: Option<&str>) -> Found {
+    match (found, leg) {
+        (Found::Bad(words), Some(leg)) => {
+            Found::Note(format!("{words} (until then every question goes to {leg})"))
+        }
+        (found, _) => found,
     }
 }
 

@@ -32,11 +32,12 @@ use super::outbox::Outbox;
 use super::queue::Queue;
 use super::seen::Seen;
 use super::trigger::Trigger;
-use super::view::{MeshEvent, MeshHandle, MeshQuery};
+use super::view::{MeshEvent, MeshHandle, MeshQuery, MeshStatus};
 use crate::assistant::{CallerScope, ChatContext, ChatReply, ModelPlace, PeerId, TurnId};
 use crate::clock::{self, Clock, Now};
 use crate::config::{AirtimeConfig, MeshConfig};
 use crate::node::{NodeNum, PublicKey};
+use crate::radio::known::{NotAccepted, RefusedRadio};
 use crate::radio::link::{LinkHandle, NotSent};
 use crate::radio::{LinkEvent, Outbound, RadioInfo};
 use crate::store::StoreError;
@@ -88,6 +89,14 @@ pub trait RadioSink: Send + Sync + 'static {
         name: &str,
         key: PublicKey,
     ) -> Result<(), NotSent>;
+
+    /// Accepts the radio that is refused now. A sink without a radio of its own refuses none.
+    ///
+    /// # Errors
+    /// When none is refused, or another one.
+    fn accept_radio(&self, _fingerprint: &str) -> Result<(), NotAccepted> {
+        Err(NotAccepted::NoneRefused)
+    }
 }
 
 impl RadioSink for LinkHandle {
@@ -103,6 +112,10 @@ impl RadioSink for LinkHandle {
         key: PublicKey,
     ) -> Result<(), NotSent> {
         LinkHandle::add_contact(self, session, node, name, key)
+    }
+
+    fn accept_radio(&self, fingerprint: &str) -> Result<(), NotAccepted> {
+        LinkHandle::accept_radio(self, fingerprint)
     }
 }
 
@@ -155,6 +168,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         radio: None,
         up: false,
         link: "waiting for the radio".to_owned(),
+        refused: None,
         kept_in_radio: HashSet::new(),
         turns: HashMap::new(),
         turn_ms: turns::FIRST_GUESS_MS,
@@ -204,6 +218,8 @@ struct Mesh {
     up: bool,
     /// For people: the state of the link.
     link: String,
+    /// The radio that is on the port and not used.
+    refused: Option<RefusedRadio>,
     /// Contacts that the radio was told of in this session.
     kept_in_radio: HashSet<(NodeNum, PublicKey)>,
     /// Accepted and not ended.
@@ -308,10 +324,13 @@ impl Mesh {
         match event {
             LinkEvent::Up(radio) => self.link_up(radio, now),
             LinkEvent::Down { reason } => {
-                self.up = false;
-                self.outbox.link_down(now);
-                self.link.clone_from(&reason);
-                self.tell(MeshEvent::Link { up: false, detail: reason });
+                self.refused = None;
+                self.link_down(reason, now);
+            }
+            LinkEvent::Refused(radio) => {
+                let reason = radio.to_string();
+                self.refused = Some(radio);
+                self.link_down(reason, now);
             }
             LinkEvent::Packet(packet) => self.packet(&packet, now),
             LinkEvent::QueueStatus(status) => self.outbox.queue_status(status, now),
@@ -327,8 +346,25 @@ impl Mesh {
         }
     }
 
+    fn link_down(&mut self, reason: String, now: Now) {
+        self.up = false;
+        self.outbox.link_down(now);
+        self.link.clone_from(&reason);
+        self.tell(MeshEvent::Link { up: false, detail: reason });
+    }
+
+    /// The operator takes the radio that is on the port for the right one.
+    fn accept_radio(&mut self, fingerprint: &str, now: Now) -> Result<MeshStatus, NotAccepted> {
+        self.sink.accept_radio(fingerprint)?;
+        if let Some(radio) = self.refused.take() {
+            self.link = format!("{} is accepted and being opened", radio.node);
+        }
+        Ok(self.status(now))
+    }
+
     fn link_up(&mut self, radio: Arc<RadioInfo>, now: Now) {
         self.up = true;
+        self.refused = None;
         self.nodes.replace(&radio.nodes, radio.my_node);
         self.contacts.set_own_key(radio.public_key);
         self.outbox.link_up(Arc::clone(&radio), now);

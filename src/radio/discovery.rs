@@ -1,13 +1,19 @@
 //! Finding the radio that is plugged in.
 //!
-//! Owns the walk through the kernel's device tree. Opens nothing: a USB id does not say that a device is a
+//! Owns the walk through the kernel's device tree, and who holds a port. Opens nothing: a USB id does not say that a device is a
 //! radio, and opening somebody else's device can disturb it.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use tombolo_hw::board::Board;
+
+use super::settings::compare::printable;
+
+/// Programs that are named as holding a port.
+const MAX_HOLDERS: usize = 3;
 
 /// A serial port whose USB ids are in the board table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +56,55 @@ impl NotOne {
         }
         words
     }
+}
+
+/// What is plugged in, each in a few words: for who waits for a port that is not there.
+pub fn seen(sys: &Path, dev: &Path) -> Vec<String> {
+    let (found, others) = ports(sys, dev);
+    let named = |c: &Candidate| format!("\"{}\" ({})", c.path.display(), c.board.name);
+    found.iter().map(named).chain(others).collect()
+}
+
+/// The board behind a port, by its USB ids; `None` where it has none, or they are in no table.
+pub fn board_of(sys: &Path, port: &Path) -> Option<&'static Board> {
+    let device = fs::canonicalize(port).ok()?;
+    let interface = fs::canonicalize(sys.join("class/tty").join(device.file_name()?).join("device"));
+    let usb = usb_device(&interface.ok()?)?;
+    Board::from_usb_ids(hex(&usb.join("idVendor"))?, hex(&usb.join("idProduct"))?)
+}
+
+/// The other programs that have a port open, as far as this user may see them, for instance `minicom (pid 812)`.
+pub fn holders(proc: &Path, port: &Path) -> Vec<String> {
+    let Ok(device) = fs::canonicalize(port) else { return Vec::new() };
+    let own = std::process::id();
+    let mut holders: Vec<(u32, String)> = fs::read_dir(proc)
+        .into_iter()
+        .flatten()
+        .filter_map(|process| {
+            let process = process.ok()?;
+            let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+            let holds = |handle: fs::DirEntry| fs::read_link(handle.path()).is_ok_and(|to| to == device);
+            let mut handles = fs::read_dir(process.path().join("fd")).ok()?.filter_map(Result::ok);
+            (pid != own && handles.any(holds)).then_some(())?;
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            Some((pid, format!("{} (pid {pid})", printable(name.trim()))))
+        })
+        .collect();
+    holders.sort();
+    holders.into_iter().map(|(_, words)| words).take(MAX_HOLDERS).collect()
+}
+
+/// The group that a port belongs to, by name; `dialout` where the system doesn't say.
+pub fn group_of(groups: &Path, port: &Path) -> String {
+    let usual = || "dialout".to_owned();
+    let Ok(metadata) = fs::metadata(port) else { return usual() };
+    let gid = metadata.gid().to_string();
+    let table = fs::read_to_string(groups).unwrap_or_default();
+    let line = table.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    // The group of root is no group to put anybody in.
+    line.filter(|fields| gid != "0" && fields.get(2) == Some(&gid.as_str()))
+        .find_map(|fields| fields.first().map(|name| printable(name)))
+        .unwrap_or_else(usual)
 }
 
 /// The only radio, by its stable name. `sys` is `/sys` and `dev` is `/dev` but in tests.
@@ -95,7 +150,7 @@ fn ports(sys: &Path, dev: &Path) -> (Vec<Candidate>, Vec<String>) {
         match Board::from_usb_ids(vid, pid) {
             Some(board) if board.bootloader => {
                 let path = path(board.unique_serial);
-                others.push(format!("\"{}\" (waits for new firmware)", path.display()));
+                others.push(format!("\"{}\" (a board in its bootloader: press its reset button once, or give it firmware)", path.display()));
             }
             Some(board) => {
                 let serial =
@@ -133,11 +188,12 @@ fn stable_name(dev: &Path, port: &str, unique_serial: bool) -> PathBuf {
     if !unique_serial {
         folders.reverse();
     }
+    let Ok(device) = fs::canonicalize(dev.join(port)) else { return dev.join(port) };
     for folder in folders {
         let links = fs::read_dir(dev.join(folder)).into_iter().flatten().filter_map(Result::ok);
         let first = links
             .map(|link| link.path())
-            .filter(|link| fs::canonicalize(link).is_ok_and(|target| target.ends_with(port)))
+            .filter(|link| fs::canonicalize(link).is_ok_and(|target| target == device))
             .min();
         if let Some(first) = first {
             return first;
@@ -226,7 +282,7 @@ mod tests {
         assert!(error.found.is_empty());
         let words = error.to_string();
         assert!(words.contains("usb-Printer_1\" (USB 0403:6001"), "{words}");
-        assert!(words.contains("ttyACM1\" (waits for new firmware)"), "{words}");
+        assert!(words.contains("ttyACM1\" (a board in its bootloader: press its reset"), "{words}");
     }
 
     #[test]

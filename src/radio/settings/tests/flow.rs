@@ -7,17 +7,29 @@ use meshtastic::protobufs::{
     AdminMessage, ToRadio, admin_message::PayloadVariant as Admin, config, mesh_packet, to_radio,
 };
 
-use super::super::apply::{Applied, ApplyError, apply};
+use super::super::apply::{self, Applied, ApplyError};
 use super::super::session::{Session, SessionError};
 use super::*;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::radio::{LinkEvent, link};
+use crate::radio::LinkEvent;
+use crate::radio::known::KnownRadio;
+use crate::radio::link::{self, LinkParts};
 use crate::sim::key_for;
 
 fn quiet() -> impl FnMut(&str) + Send {
     |_: &str| {}
+}
+
+/// To any radio, and to the end.
+async fn apply(
+    connector: &Connector,
+    wanted: &Wanted,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> Result<Applied, ApplyError> {
+    let (any, never) = (KnownRadio::any(), CancellationToken::new());
+    apply::apply(connector, wanted, &any, &never, say).await
 }
 
 fn all() -> RadioSettings {
@@ -287,7 +299,8 @@ async fn the_daemons_link_writes_at_its_start_where_that_is_wanted_and_only_then
         let (connector, sent) = direct(&sim);
         let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
         let settings = RadioSettings { apply, ..all() };
-        let mut link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+        let parts = LinkParts::plain(connector, cancel.clone(), &tracker);
+        let mut link = link::start(LinkParts { settings, ..parts });
         let info = loop {
             match link.events.recv().await.unwrap() {
                 LinkEvent::Up(info) => break info,
@@ -316,7 +329,8 @@ async fn a_radio_that_is_away_at_the_start_is_written_to_when_it_comes() {
     let (connector, _) = direct(&sim);
     let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
     let settings = RadioSettings { apply: true, ..all() };
-    let mut link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+    let parts = LinkParts::plain(connector, cancel.clone(), &tracker);
+        let mut link = link::start(LinkParts { settings, ..parts });
     let mut downs = 0;
     let info = loop {
         match link.events.recv().await.unwrap() {

@@ -17,6 +17,7 @@ fn radio(firmware: &str) -> RadioInfo {
         owner: NodeInfo { num: 7, long_name: "Us".to_owned(), ..NodeInfo::default() },
         firmware: firmware.to_owned(),
         role: 1,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,
