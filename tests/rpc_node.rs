@@ -22,6 +22,7 @@ use tombolo::mesh::view::{
     MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
+use tombolo::radio::known::RefusedRadio;
 use tombolo::rpc::Services;
 use tombolo::rpc::auth::password;
 use tombolo::secrets::{Secret, SecretName, Secrets};
@@ -305,6 +306,11 @@ fn status() -> MeshStatus {
     MeshStatus {
         connected: true,
         link: "the simulated radio".to_owned(),
+        refused_radio: Some(RefusedRadio {
+            fingerprint: "0000 1111 2222 3333".to_owned(),
+            owner: "Foreign".to_owned(),
+            node: NodeNum(0x70b0_2002),
+        }),
         my_node: Some(NodeNum(0x70b0_1001)),
         turns_waiting: 2,
         airtime: airtime(),

@@ -66,10 +66,12 @@ pub fn seen(sys: &Path, dev: &Path) -> Vec<String> {
 }
 
 /// The board behind a port, by its USB ids; `None` where it has none, or they are in no table.
-pub fn board_of(sys: &Path, port: &Path) -> Option<&'static Board> {
+pub fn board_of(sys: &Path, dev: &Path, port: &Path) -> Option<&'static Board> {
     let device = fs::canonicalize(port).ok()?;
-    let interface = fs::canonicalize(sys.join("class/tty").join(device.file_name()?).join("device"));
-    let usb = usb_device(&interface.ok()?)?;
+    let mut terminals = fs::read_dir(sys.join("class/tty")).ok()?.filter_map(Result::ok);
+    let terminal = terminals
+        .find(|tty| fs::canonicalize(dev.join(tty.file_name())).is_ok_and(|is| is == device))?;
+    let usb = usb_device(&fs::canonicalize(terminal.path().join("device")).ok()?)?;
     Board::from_usb_ids(hex(&usb.join("idVendor"))?, hex(&usb.join("idProduct"))?)
 }
 
@@ -83,7 +85,8 @@ pub fn holders(proc: &Path, port: &Path) -> Vec<String> {
         .filter_map(|process| {
             let process = process.ok()?;
             let pid: u32 = process.file_name().to_str()?.parse().ok()?;
-            let holds = |handle: fs::DirEntry| fs::read_link(handle.path()).is_ok_and(|to| to == device);
+            let holds =
+                |handle: fs::DirEntry| fs::read_link(handle.path()).is_ok_and(|to| to == device);
             let mut handles = fs::read_dir(process.path().join("fd")).ok()?.filter_map(Result::ok);
             (pid != own && handles.any(holds)).then_some(())?;
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
@@ -304,5 +307,51 @@ mod tests {
         unique.plug("ttyACM0", ("239a", "8029"), Some("usb-RAK_E9A1-if00"));
         unique.by_path("ttyACM0", "pci-0000:00:14.0-usb-0:2");
         assert!(unique.only().unwrap().ends_with("serial/by-id/usb-RAK_E9A1-if00"));
+    }
+
+    #[test]
+    fn who_holds_a_port_is_named_as_far_as_it_can_be_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let port = root.path().join("ttyACM0");
+        fs::write(&port, "").unwrap();
+        let link = root.path().join("by-id");
+        symlink(&port, &link).unwrap();
+        let proc = root.path().join("proc");
+        assert!(holders(&proc, &link).is_empty());
+        let own = std::process::id();
+        for (pid, name, held) in [
+            (own, "tombolo", true),
+            (u32::MAX, "minicom", true),
+            (u32::MAX - 1, "screen\x1b[2J", true),
+            (u32::MAX - 2, "bash", false),
+        ] {
+            let process = proc.join(pid.to_string());
+            fs::create_dir_all(process.join("fd")).unwrap();
+            fs::write(process.join("comm"), format!("{name}\n")).unwrap();
+            symlink("/dev/null", process.join("fd/0")).unwrap();
+            if held {
+                symlink(&port, process.join("fd/3")).unwrap();
+            }
+        }
+        fs::create_dir_all(proc.join("sys")).unwrap();
+        let (first, second) = (u32::MAX - 1, u32::MAX);
+        let named = [format!("screen\u{fffd}[2J (pid {first})"), format!("minicom (pid {second})")];
+        assert_eq!(holders(&proc, &link), named);
+    }
+
+    #[test]
+    fn the_group_is_the_ports_own_and_never_that_of_root() {
+        let root = tempfile::tempdir().unwrap();
+        let (port, groups) = (root.path().join("ttyACM0"), root.path().join("group"));
+        fs::write(&port, "").unwrap();
+        assert_eq!(group_of(&groups, &port), "dialout");
+        let gid = fs::metadata(&port).unwrap().gid();
+        fs::write(&groups, format!("root:x:0:\nother:x:4711:\nuucp:x:{gid}:ana\n")).unwrap();
+        assert_eq!(group_of(&groups, &port), if gid == 0 { "dialout" } else { "uucp" });
+        std::os::unix::fs::chown(&port, None, Some(4711)).unwrap_or_default();
+        if fs::metadata(&port).unwrap().gid() == 4711 {
+            assert_eq!(group_of(&groups, &port), "other");
+        }
+        assert_eq!(group_of(&groups, &root.path().join("nothing")), "dialout");
     }
 }

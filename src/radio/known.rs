@@ -80,7 +80,9 @@ pub enum NotAccepted {
     #[error("no radio is refused now: the one that is used needs no acceptance")]
     NoneRefused,
     /// Another one waits.
-    #[error("the radio that waits has the fingerprint `{waits}`: compare it with the radio's own app")]
+    #[error(
+        "the radio that waits has the fingerprint `{waits}`: compare it with the radio's own app"
+    )]
     Another {
         /// Its fingerprint.
         waits: String,

@@ -80,7 +80,8 @@ async fn is_right(mark: &Path, programs: &OsStr) -> bool {
         })
         .await
         || says(programs, "ntpq", &["-n", "-c", "rv"], |answer| {
-            answer.contains("leap_") && !["leap_alarm", "sync_unspec"].iter().any(|w| answer.contains(w))
+            answer.contains("leap_")
+                && !["leap_alarm", "sync_unspec"].iter().any(|w| answer.contains(w))
         })
         .await
 }
@@ -148,7 +149,9 @@ mod tests {
     #[tokio::test]
     async fn each_program_is_believed_in_its_own_words_and_only_when_it_succeeds() {
         let chrony = |leap: &str| {
-            format!("echo 'A9FEA97B,169.254.169.123,4,1700000000.1,0.0,0.0,0.0,-1.2,0.0,0.1,0.0,0.0,16.3,{leap}'")
+            format!(
+                "echo 'A9FEA97B,169.254.169.123,4,1700000000.1,0.0,0.0,0.0,-1.2,0.0,0.1,0.0,0.0,16.3,{leap}'"
+            )
         };
         let ntp = |leap: &str, sync: &str| {
             format!("echo 'associd=0 status=0615 {leap}, {sync}, 1 event, clock_sync,'")
@@ -157,7 +160,12 @@ mod tests {
             ("timedatectl", "echo yes".to_owned(), true),
             ("timedatectl", "echo no".to_owned(), false),
             ("timedatectl", "echo yes; exit 1".to_owned(), false),
-            ("timedatectl", "[ \"$1 $2 $3\" = 'show --property=NTPSynchronized --value' ] && echo yes".to_owned(), true),
+            (
+                "timedatectl",
+                "[ \"$1 $2 $3\" = 'show --property=NTPSynchronized --value' ] && echo yes"
+                    .to_owned(),
+                true,
+            ),
             ("chronyc", chrony("Normal"), true),
             ("chronyc", chrony("Insert second"), true),
             ("chronyc", chrony("Not synchronised"), false),

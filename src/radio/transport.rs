@@ -214,7 +214,7 @@ impl Connector {
             }
             Kind::Serial(path) => {
                 let (sys, dev) = (self.sys(), self.dev());
-                Box::pin(aside(move || match discovery::board_of(&sys, &path) {
+                Box::pin(aside(move || match discovery::board_of(&sys, &dev, &path) {
                     Some(board) if board.is_never_opened() => {
                         Err(OpenError::Bootloader { path, board: board.name })
                     }
@@ -394,5 +394,15 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, "x").unwrap();
         assert!(Connector::serial(path).open().await.is_err());
+    }
+
+    #[test]
+    fn no_permission_is_said_with_the_group_and_the_command() {
+        use tokio_serial::{Error, ErrorKind};
+        let error = Error::new(ErrorKind::Io(io::ErrorKind::PermissionDenied), "Permission denied");
+        let words = refused(Path::new("/dev/null"), &error, &[]).to_string();
+        for part in ["no permission for /dev/null", "`dialout`", "usermod -aG dialout"] {
+            assert!(words.contains(part), "{words} lacks {part}");
+        }
     }
 }

@@ -202,10 +202,7 @@ pub(super) fn status_result() -> Value {
         ("region", text("the region's name")),
         ("modem", text("the preset's name, or the raw settings")),
         ("stopped", flag("has the operator stopped all answers?")),
-        (
-            "refused_radio",
-            or_null(refused),
-        ),
+        ("refused_radio", or_null(refused)),
         ("warnings", list(text("what should be put right"))),
         ("turns_running", count("questions being answered")),
         ("turns_waiting", count("questions accepted, not yet begun")),

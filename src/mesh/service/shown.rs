@@ -27,7 +27,7 @@ impl Mesh {
             }
             MeshQuery::Reconfigure(settings, reply) => {
                 let (mesh, airtime) = *settings;
-                self.reconfigure(mesh, &airtime);
+                self.reconfigure(mesh, &airtime, now);
                 reply.send(()).is_ok()
             }
         };

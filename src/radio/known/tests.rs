@@ -9,7 +9,11 @@ fn radio(node: u32, key: Option<u8>) -> RadioInfo {
         session: 0,
         my_node: node,
         public_key: key.map(|byte| PublicKey([byte; 32])),
-        owner: NodeInfo { num: node.0, long_name: "Hilltop\x1b[2J".to_owned(), ..NodeInfo::default() },
+        owner: NodeInfo {
+            num: node.0,
+            long_name: "Hilltop\x1b[2J".to_owned(),
+            ..NodeInfo::default()
+        },
         firmware: "2.7.26".to_owned(),
         role: 0,
         announces_every_s: 0,

@@ -1,6 +1,8 @@
 //! The link against the simulated radio, in memory under a paused clock, and against a scripted one.
 
 mod edges;
+mod foreign;
+mod replug;
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;

@@ -71,7 +71,9 @@ pub enum ApplyError {
         cause: SessionError,
     },
     /// The end was asked for between begin and commit.
-    #[error("interrupted; nothing was saved, and the radio was asked to restart with its old settings")]
+    #[error(
+        "interrupted; nothing was saved, and the radio was asked to restart with its old settings"
+    )]
     Interrupted,
     /// The end was asked for after the commit.
     #[error(
