@@ -95,7 +95,8 @@ async fn refuse(bench: &Bench, from: NodeNum, by_lora: bool) {
     };
     let packet = text_packet(from, ME, "");
     let payload = Payload::Data(refusal);
-    bench.hear(Inbound { payload, transport: i32::from(by_lora), ..packet }).await;
+    let (transport, rx_rssi) = if by_lora { (1, -45) } else { (0, 0) };
+    bench.hear(Inbound { payload, transport, rx_rssi, ..packet }).await;
     bench.settle().await;
 }
 
