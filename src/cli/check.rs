@@ -15,7 +15,7 @@ use crate::radio::settings::compare::{differences, printable, region_words};
 use crate::radio::settings::session::Session;
 use crate::radio::settings::{Wanted, udev};
 use crate::radio::transport::Connector;
-use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
+use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version, station};
 use crate::secrets::{SecretName, Secrets};
 use crate::{gateway, store, telemetry};
 
@@ -199,6 +199,9 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
     if info.lora.region == 0 {
         return Found::Bad(format!("{who}: nothing is sent until a region is set"));
     }
+    if let Err(unidentified) = station::identified(info) {
+        return Found::Bad(format!("{who}: nothing is sent: {unidentified}"));
+    }
     let (major, minor, patch) = MIN_FIRMWARE;
     let needs = format!("{major}.{minor}.{patch}");
     match firmware_version(&info.firmware) {
@@ -273,5 +276,35 @@ async fn ollama(config: &AssistantConfig) -> Found {
         Ok(false) => Found::Note(format!(
             "{url} has {model}, which can't call tools: it answers without them"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NodeNum;
+    use crate::radio::{LoraSettings, NodeInfo};
+
+    #[test]
+    fn a_licensed_station_that_does_not_identify_itself_is_bad_and_another_only_noted() {
+        let state = |announces_every_s| {
+            let owner =
+                NodeInfo { long_name: "N0CALL".to_owned(), licensed: true, ..NodeInfo::default() };
+            let info = RadioInfo {
+                session: 0,
+                my_node: NodeNum(7),
+                public_key: None,
+                owner,
+                firmware: "2.7.26".to_owned(),
+                role: 0,
+                announces_every_s,
+                lora: LoraSettings { region: 34, tx_enabled: true, ..LoraSettings::default() },
+                channels: Vec::new(),
+                nodes: Vec::new(),
+            };
+            radio_state(&info, &Wanted::default())
+        };
+        assert!(matches!(state(600), Found::Note(words) if words.contains("licensed mode")));
+        assert!(matches!(state(601), Found::Bad(words) if words.contains("every 601 s")));
     }
 }

@@ -193,12 +193,12 @@ fn wanted(config: &Config, connector: &Connector) -> Result<Wanted> {
 
 fn list(root: &Path) -> String {
     let found = discovery::candidates(&root.join("sys"), &root.join("dev"));
-    if found.is_empty() {
-        return "No radio found on USB. A port that is in no table can still be named with \
-                radio.port.\n"
-            .to_owned();
-    }
     let mut text = String::new();
+    if found.is_empty() {
+        text.push_str(
+            "No radio found on USB. A port that is in no table can still be named with radio.port.\n",
+        );
+    }
     for candidate in found {
         let board = candidate.board;
         let serial = match &candidate.serial {
@@ -212,6 +212,9 @@ fn list(root: &Path) -> String {
                 let _ = writeln!(text, "    {name}={}", printable(&value));
             }
         }
+    }
+    for other in discovery::others(&root.join("sys"), &root.join("dev")) {
+        let _ = writeln!(text, "not taken for a radio: {other}");
     }
     text
 }
@@ -348,7 +351,8 @@ mod tests {
         }
         let text = list(root);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[2].contains("ttyACM1\" (a board in its bootloader"), "{text}");
         assert!(lines[0].contains("ttyACM0") && lines[0].ends_with("serial 0001"), "{text}");
         assert!(lines[1].contains("ttyUSB0") && lines[1].contains("that of the socket"), "{text}");
     }

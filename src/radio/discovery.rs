@@ -124,6 +124,11 @@ pub fn candidates(sys: &Path, dev: &Path) -> Vec<Candidate> {
     ports(sys, dev).0
 }
 
+/// Words about the serial ports on USB that are no candidates.
+pub fn others(sys: &Path, dev: &Path) -> Vec<String> {
+    ports(sys, dev).1
+}
+
 /// The candidates, and words about the serial ports on USB that are none.
 fn ports(sys: &Path, dev: &Path) -> (Vec<Candidate>, Vec<String>) {
     let (mut found, mut others) = (Vec::new(), Vec::new());

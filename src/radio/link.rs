@@ -38,6 +38,8 @@ const HELD: usize = 64;
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// No try waits longer than this; a radio that is refused is looked at again after it.
 const LAST_RETRY: Duration = Duration::from_secs(30);
+/// On the network looking takes the connection away from whoever uses that radio.
+const LOOK_ON_TCP: Duration = Duration::from_secs(300);
 /// A link that ends within this time of its success may have been taken by another client.
 const SHORT_LIFE: Duration = Duration::from_secs(30);
 /// From this many short lives in a row on, it probably was.
@@ -274,10 +276,11 @@ impl Keeper {
             warn!(radio = self.connector.name(), "{words}");
         }
         self.tell(LinkEvent::Refused(radio)).await?;
+        let wait = if self.connector.is_tcp() { LOOK_ON_TCP } else { LAST_RETRY };
         tokio::select! {
             () = self.cancel.cancelled() => Err(Over),
             () = self.known.accepted() => Ok(()),
-            () = tokio::time::sleep(LAST_RETRY) => Ok(()),
+            () = tokio::time::sleep(wait) => Ok(()),
         }
     }
 
