@@ -15,6 +15,8 @@ mod demo;
 mod flood;
 mod foreign_radio;
 mod identity;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod operator_password;
 mod program;
 mod python_client;
