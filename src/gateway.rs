@@ -23,7 +23,10 @@ use crate::clock::Clock;
 use crate::config::{self, Config, PortSpec};
 use crate::mesh::service::{Answer, Answerer, Place};
 use crate::mesh::{self, MeshHandle, MeshParts};
-use crate::radio::{link, transport::Connector};
+use crate::radio::known::KnownRadio;
+use crate::radio::link::{self, LinkParts};
+use crate::radio::system_clock;
+use crate::radio::transport::Connector;
 use crate::rpc::Services;
 use crate::secrets::{Secret, Secrets};
 use crate::sim::{Sim, SimConfig};
@@ -100,8 +103,19 @@ impl Gateway {
             }
             (port, None) => Connector::to(port).context("the simulated radio was not started")?,
         };
-        let settings = config.radio.settings.clone();
-        let link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+        // The simulated radio is nobody's: it is neither remembered nor refused.
+        let known = match &sim {
+            Some(_) => KnownRadio::any(),
+            None => KnownRadio::open(&config.data_dir)?,
+        };
+        let link = link::start(LinkParts {
+            connector,
+            settings: config.radio.settings.clone(),
+            known: Arc::new(known),
+            right_time: system_clock::watched(cancel.clone(), &tracker),
+            cancel: cancel.clone(),
+            tracker: tracker.clone(),
+        });
 
         let mesh = mesh::spawn(MeshParts {
             mesh: config.mesh.clone(),

@@ -30,6 +30,7 @@ fn cases() -> Vec<Case> {
         ("mesh.messages", json!({ "limit": 5 })),
         ("mesh.airtime", none()),
         ("mesh.stop-all", json!({ "resume": true })),
+        ("mesh.radio-accept", json!({ "fingerprint": "0000" })),
         ("system.disk-status", none()),
         ("system.info", none()),
         ("system.log", none()),

@@ -156,6 +156,7 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("mesh.airtime", json!({})),
         ("mesh.stop-all", json!({})),
         ("mesh.stop-all", json!({ "resume": true })),
+        ("mesh.radio-accept", json!({ "fingerprint": "0000" })),
         ("system.disk-status", json!({})),
         ("system.log", json!({})),
         ("system.log", json!({ "limit": 1, "level": "warn" })),

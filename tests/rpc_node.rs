@@ -24,6 +24,7 @@ use tombolo::mesh::view::{
     MeshStatus, MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
+use tombolo::radio::known::RefusedRadio;
 use tombolo::rpc::Services;
 use tombolo::rpc::auth::password;
 use tombolo::secrets::{Secret, SecretName, Secrets};
@@ -295,6 +296,7 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                 }
                 MeshQuery::Airtime(reply) => drop(reply.send(airtime())),
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
+                MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
             }
         }
@@ -306,6 +308,11 @@ fn status() -> MeshStatus {
     MeshStatus {
         connected: true,
         link: "the simulated radio".to_owned(),
+        refused_radio: Some(RefusedRadio {
+            fingerprint: "0000 1111 2222 3333".to_owned(),
+            owner: "Foreign".to_owned(),
+            node: NodeNum(0x70b0_2002),
+        }),
         my_node: Some(NodeNum(0x70b0_1001)),
         turns_waiting: 2,
         airtime: airtime(),

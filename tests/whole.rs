@@ -13,6 +13,7 @@ mod claude;
 mod conversation;
 mod demo;
 mod flood;
+mod foreign_radio;
 mod identity;
 #[cfg(feature = "mcp")]
 mod mcp;

@@ -10,11 +10,12 @@ use anyhow::Result;
 use super::run::runtime;
 use crate::assistant::backends::ollama::{self, Ollama};
 use crate::config::{self, AssistantConfig, CloudPolicy, Config, PortSpec, Protocol};
+use crate::radio::known::KnownRadio;
 use crate::radio::settings::compare::{differences, printable, region_words};
 use crate::radio::settings::session::Session;
 use crate::radio::settings::{Wanted, udev};
 use crate::radio::transport::Connector;
-use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
+use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version, station};
 use crate::rpc::auth::Role;
 use crate::rpc::auth::passwords::Passwords;
 use crate::secrets::{SecretName, Secrets};
@@ -59,7 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     lines.extend(secrets(&config));
     lines.extend(runtime()?.block_on(async {
         let (radio, model) = tokio::join!(radio(&config), ollama(&config.assistant));
-        [("radio", radio), ("ollama", model)]
+        [("radio", radio), ("ollama", or_note(model, cloud_leg(&config)))]
     }));
     print(&lines);
     let bad = lines.iter().any(|(_, found)| matches!(found, Found::Bad(_)));
@@ -180,8 +181,14 @@ async fn radio(config: &Config) -> Found {
         Err(error) => Found::Bad(error.to_string()),
         Ok(session) => {
             let found = radio_state(&session.info, &wanted);
+            let known = KnownRadio::open(&config.data_dir);
+            let info = session.info.clone();
             session.leave().await;
-            found
+            match known.map(|known| known.refuses(&info)) {
+                Err(error) => Found::Bad(format!("{error}: {}", error.source)),
+                Ok(Some(refused)) => Found::Bad(refused.to_string()),
+                Ok(None) => found,
+            }
         }
     }
 }
@@ -196,6 +203,9 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
     );
     if info.lora.region == 0 {
         return Found::Bad(format!("{who}: nothing is sent until a region is set"));
+    }
+    if let Err(unidentified) = station::identified(info) {
+        return Found::Bad(format!("{who}: nothing is sent: {unidentified}"));
     }
     let (major, minor, patch) = MIN_FIRMWARE;
     let needs = format!("{major}.{minor}.{patch}");
@@ -224,6 +234,30 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
     }
 }
 
+/// A leg behind the local one that answers everybody's questions, by its name; none where there is no key, or the
+/// configuration keeps peers from it.
+fn cloud_leg(config: &Config) -> Option<&'static str> {
+    // Opening makes the folder: not the business of a check.
+    if config.assistant.cloud != CloudPolicy::All || !config.data_dir.join("secrets").exists() {
+        return None;
+    }
+    let secrets = Secrets::open(&config.data_dir).ok()?;
+    [(SecretName::ClaudeApiKey, "Claude"), (SecretName::OpenaiApiKey, "the OpenAI-compatible leg")]
+        .into_iter()
+        .find(|(name, _)| secrets.read(*name).is_ok_and(|key| key.is_some()))
+        .map(|(_, leg)| leg)
+}
+
+/// Without a local model the node still answers where another leg does.
+fn or_note(found: Found, leg: Option<&str>) -> Found {
+    match (found, leg) {
+        (Found::Bad(words), Some(leg)) => {
+            Found::Note(format!("{words} (until then every question goes to {leg})"))
+        }
+        (found, _) => found,
+    }
+}
+
 async fn ollama(config: &AssistantConfig) -> Found {
     let (url, model) = (&config.ollama.url, &config.ollama.model);
     let models = match ollama::models(url).await {
@@ -247,5 +281,35 @@ async fn ollama(config: &AssistantConfig) -> Found {
         Ok(false) => Found::Note(format!(
             "{url} has {model}, which can't call tools: it answers without them"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NodeNum;
+    use crate::radio::{LoraSettings, NodeInfo};
+
+    #[test]
+    fn a_licensed_station_that_does_not_identify_itself_is_bad_and_another_only_noted() {
+        let state = |announces_every_s| {
+            let owner =
+                NodeInfo { long_name: "N0CALL".to_owned(), licensed: true, ..NodeInfo::default() };
+            let info = RadioInfo {
+                session: 0,
+                my_node: NodeNum(7),
+                public_key: None,
+                owner,
+                firmware: "2.7.26".to_owned(),
+                role: 0,
+                announces_every_s,
+                lora: LoraSettings { region: 34, tx_enabled: true, ..LoraSettings::default() },
+                channels: Vec::new(),
+                nodes: Vec::new(),
+            };
+            radio_state(&info, &Wanted::default())
+        };
+        assert!(matches!(state(600), Found::Note(words) if words.contains("licensed mode")));
+        assert!(matches!(state(601), Found::Bad(words) if words.contains("every 601 s")));
     }
 }

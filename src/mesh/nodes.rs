@@ -52,7 +52,8 @@ impl Nodes {
         let Some(node) = self.entry(number, own) else { return };
         node.long_name = inbox::clean_name(&info.long_name, MAX_NAME);
         node.short_name = inbox::clean_name(&info.short_name, MAX_NAME);
-        node.key = info.public_key;
+        // An announcement has none, and says nothing of the one that the radio holds.
+        node.key = info.public_key.or(node.key);
         node.last_heard = node.last_heard.max(u64::from(info.last_heard));
         if info.last_heard != 0 && node.snr.is_none() {
             node.snr = Some(info.snr);
@@ -70,6 +71,13 @@ impl Nodes {
         node.hops = signal.hops.or(node.hops);
         if let Payload::Data(data) = &packet.payload {
             node.battery = data.telemetry.and_then(|t| t.battery_level).or(node.battery);
+        }
+    }
+
+    /// The radio turned out not to hold the key that it had for a number.
+    pub fn forget_key(&mut self, number: NodeNum) {
+        if let Some(node) = self.table.get_mut(&number) {
+            node.key = None;
         }
     }
 

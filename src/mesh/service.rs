@@ -6,6 +6,7 @@
 
 mod accept;
 mod halt;
+mod link;
 mod orders;
 mod outgoing;
 mod shown;
@@ -37,6 +38,7 @@ use crate::assistant::{CallerScope, ChatContext, ChatReply, ModelPlace, PeerId, 
 use crate::clock::{self, Clock, Now};
 use crate::config::{AirtimeConfig, MeshConfig};
 use crate::node::{NodeNum, PublicKey};
+use crate::radio::known::{NotAccepted, RefusedRadio};
 use crate::radio::link::{LinkHandle, NotSent};
 use crate::radio::{LinkEvent, Outbound, RadioInfo};
 use crate::store::StoreError;
@@ -50,9 +52,6 @@ const QUERIES: usize = 64;
 const EVENTS: usize = 512;
 /// Ends of turns that may wait. No more turns than that run, so a turn never waits here.
 const RESULTS: usize = 16;
-
-/// Contacts that the radio is told of at once: the link takes 64 packets, and answers need room too.
-const CONTACTS_AT_ONCE: usize = 32;
 
 /// The answer to come.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = ChatReply> + Send + 'a>>;
@@ -88,6 +87,14 @@ pub trait RadioSink: Send + Sync + 'static {
         name: &str,
         key: PublicKey,
     ) -> Result<(), NotSent>;
+
+    /// Accepts the radio that is refused now. A sink without a radio of its own refuses none.
+    ///
+    /// # Errors
+    /// When none is refused, or another one.
+    fn accept_radio(&self, _fingerprint: &str) -> Result<(), NotAccepted> {
+        Err(NotAccepted::NoneRefused)
+    }
 }
 
 impl RadioSink for LinkHandle {
@@ -103,6 +110,10 @@ impl RadioSink for LinkHandle {
         key: PublicKey,
     ) -> Result<(), NotSent> {
         LinkHandle::add_contact(self, session, node, name, key)
+    }
+
+    fn accept_radio(&self, fingerprint: &str) -> Result<(), NotAccepted> {
+        LinkHandle::accept_radio(self, fingerprint)
     }
 }
 
@@ -155,7 +166,10 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         radio: None,
         up: false,
         link: "waiting for the radio".to_owned(),
+        refused: None,
         kept_in_radio: HashSet::new(),
+        lost_by_radio: HashSet::new(),
+        contacts_due_ms: None,
         turns: HashMap::new(),
         turn_ms: turns::FIRST_GUESS_MS,
         shown: Vec::new(),
@@ -204,8 +218,14 @@ struct Mesh {
     up: bool,
     /// For people: the state of the link.
     link: String,
+    /// The radio that is on the port and not used.
+    refused: Option<RefusedRadio>,
     /// Contacts that the radio was told of in this session.
     kept_in_radio: HashSet<(NodeNum, PublicKey)>,
+    /// Contacts that it has lost in this session and was told of again.
+    lost_by_radio: HashSet<NodeNum>,
+    /// When further contacts are told.
+    contacts_due_ms: Option<u64>,
     /// Accepted and not ended.
     turns: HashMap<TurnId, Turn>,
     /// How long a turn takes, a moving average.
@@ -289,6 +309,7 @@ impl Mesh {
         self.retry_unsubmitted(now);
         let next_prepared = self.prepare(now);
         let next_part = self.pump(now);
+        self.keep_more_contacts_in_radio(now);
         self.unsynced.sync(now);
         [
             next_part,
@@ -296,6 +317,7 @@ impl Mesh {
             self.next_reaction_ms(),
             self.unsynced.due_ms(),
             self.retry_at_ms,
+            self.contacts_due_ms,
         ]
         .into_iter()
         .flatten()
@@ -304,71 +326,13 @@ impl Mesh {
         .map(|at| at.max(now.mono_ms.saturating_add(1)))
     }
 
-    fn link_event(&mut self, event: LinkEvent, now: Now) {
-        match event {
-            LinkEvent::Up(radio) => self.link_up(radio, now),
-            LinkEvent::Down { reason } => {
-                self.up = false;
-                self.outbox.link_down(now);
-                self.link.clone_from(&reason);
-                self.tell(MeshEvent::Link { up: false, detail: reason });
-            }
-            LinkEvent::Packet(packet) => self.packet(&packet, now),
-            LinkEvent::QueueStatus(status) => self.outbox.queue_status(status, now),
-            LinkEvent::Node(info) => {
-                if let Some(radio) = &self.radio {
-                    self.nodes.learn(&info, radio.my_node);
-                }
-            }
-            LinkEvent::Notification { reply_id, text } => {
-                let text = super::inbox::clean_name(&text, 200);
-                tracing::info!(about = %reply_id, "the radio says: {text}");
-            }
-        }
-    }
-
-    fn link_up(&mut self, radio: Arc<RadioInfo>, now: Now) {
-        self.up = true;
-        self.nodes.replace(&radio.nodes, radio.my_node);
-        self.contacts.set_own_key(radio.public_key);
-        self.outbox.link_up(Arc::clone(&radio), now);
-        let name = super::inbox::clean_name(&radio.owner.long_name, 40);
-        self.link = format!("connected to {} {name}", radio.my_node);
-        self.radio = Some(radio);
-        self.kept_in_radio.clear();
-        self.keep_contacts_in_radio();
-        self.tell(MeshEvent::Link { up: true, detail: self.link.clone() });
-    }
-
-    /// Tells the radio the pinned keys that it does not hold, or holds wrongly. Each costs it a write to its flash,
-    /// so nothing is told twice in a session, and what the link can't take now comes at the next handshake.
-    fn keep_contacts_in_radio(&mut self) {
-        // In licensed mode the radio encrypts to nobody.
-        let radio = self.radio.as_ref().filter(|radio| self.up && !radio.owner.licensed);
-        let Some(radio) = radio else { return };
-        let missing = self.contacts.entries().iter().filter_map(|contact| {
-            let key = contact.pin.key()?;
-            let wanted = (contact.number, key);
-            let held = self.nodes.key_of(contact.number) == Some(key);
-            (!held && !self.kept_in_radio.contains(&wanted)).then_some((wanted, &contact.name))
-        });
-        let mut told = Vec::new();
-        for ((number, key), name) in missing.take(CONTACTS_AT_ONCE) {
-            if self.sink.add_contact(radio.session, number, name, key).is_err() {
-                break;
-            }
-            told.push((number, key));
-        }
-        self.kept_in_radio.extend(told);
-    }
-
-    fn reconfigure(&mut self, config: MeshConfig, airtime: &AirtimeConfig) {
+    fn reconfigure(&mut self, config: MeshConfig, airtime: &AirtimeConfig, now: Now) {
         self.trigger = Trigger::new(&config.trigger);
         self.contacts.configure(&config.allowed_contacts);
         self.outbox.configure(airtime.share, airtime.max_parts);
         self.config = config;
         self.stop_those_no_longer_answered();
-        self.keep_contacts_in_radio();
+        self.keep_contacts_in_radio(now);
     }
 
     /// Tells whoever listens; that nobody does is fine.

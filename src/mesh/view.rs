@@ -7,6 +7,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::assistant::{Assurance, ToolRecord, TurnId};
 use crate::node::{NodeNum, PacketId};
+use crate::radio::known::{NotAccepted, RefusedRadio};
 
 /// How sure we are that a part arrived. `Relayed` and refusals can be forged by anyone with the
 /// channel key; they are shown, and never cancel anything.
@@ -217,6 +218,8 @@ pub struct MeshStatus {
     pub modem: String,
     /// Has the operator stopped all answers?
     pub stopped: bool,
+    /// Another radio than the one used last, which is not used until it is accepted.
+    pub refused_radio: Option<RefusedRadio>,
     /// Warnings: firmware too old, region unset…
     pub warnings: Vec<String>,
     /// Turns running and waiting.
@@ -291,6 +294,8 @@ pub enum MeshQuery {
     Answering(oneshot::Sender<AnsweringView>),
     /// `mesh.stop-all`: stop everything (`false`), or let answers leave again (`true`).
     StopAll(bool, oneshot::Sender<StopView>),
+    /// `mesh.radio-accept`: the fingerprint of the radio that is refused now.
+    AcceptRadio(String, oneshot::Sender<Result<MeshStatus, NotAccepted>>),
     /// Settings that were read again.
     Reconfigure(
         Box<(crate::config::MeshConfig, crate::config::AirtimeConfig)>,
@@ -341,6 +346,17 @@ impl MeshHandle {
     /// `mesh.stop-all`: nothing is accepted and nothing leaves until that is taken back with `resume`.
     pub async fn stop_all(&self, resume: bool) -> Result<StopView, MeshGone> {
         self.ask(|reply| MeshQuery::StopAll(resume, reply)).await
+    }
+
+    /// `mesh.radio-accept`: the radio that is refused now is used from now on.
+    ///
+    /// # Errors
+    /// Why it is not, where the mesh side runs.
+    pub async fn accept_radio(
+        &self,
+        fingerprint: String,
+    ) -> Result<Result<MeshStatus, NotAccepted>, MeshGone> {
+        self.ask(|reply| MeshQuery::AcceptRadio(fingerprint, reply)).await
     }
 
     /// Takes settings that were read again.

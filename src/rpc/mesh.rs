@@ -11,6 +11,7 @@ use super::error::{ErrorCode, RpcError};
 use super::message::{self, NoParams};
 use super::schema::{count, flag, list, node_id, number, object, one_of, or_null, text};
 use crate::mesh::view::MeshGone;
+use crate::radio::known::NotAccepted;
 
 /// `mesh.messages` gives so many when no `limit` is given, and never more than the second.
 const MESSAGES: usize = 100;
@@ -27,6 +28,12 @@ struct MessagesParams {
 struct StopAllParams {
     #[serde(default)]
     resume: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RadioAcceptParams {
+    fingerprint: String,
 }
 
 /// Runs a `mesh.*` method.
@@ -47,6 +54,11 @@ pub(super) async fn handle(
     if method == "mesh.stop-all" {
         let StopAllParams { resume } = message::params(params)?;
         return to_json(&mesh.stop_all(resume).await.map_err(gone)?);
+    }
+    if method == "mesh.radio-accept" {
+        let RadioAcceptParams { fingerprint } = message::params(params)?;
+        let accepted = mesh.accept_radio(fingerprint).await.map_err(gone)?;
+        return to_json(&accepted.map_err(|why| not_accepted(&why))?);
     }
     let NoParams {} = message::params(params)?;
     match method {
@@ -76,6 +88,16 @@ pub(super) async fn handle(
             }
         }
         _ => Err(no_such_method(method)),
+    }
+}
+
+fn not_accepted(why: &NotAccepted) -> RpcError {
+    match why {
+        NotAccepted::Store(error) => {
+            let words = format!("{error}: {}; the radio is not accepted", error.source);
+            RpcError::new(ErrorCode::Internal, words)
+        }
+        _ => RpcError::params(format!("`fingerprint`: {why}")),
     }
 }
 
@@ -159,7 +181,17 @@ pub(super) fn stop_all_result() -> Value {
     ])
 }
 
+pub(super) fn radio_accept_params() -> Value {
+    let fingerprint = text("of the radio that is refused, as mesh.status shows it");
+    object(&[("fingerprint", fingerprint)])
+}
+
 pub(super) fn status_result() -> Value {
+    let refused = object(&[
+        ("fingerprint", text("of its key; of a radio without a key its node id")),
+        ("owner", text("its long name: untrusted text")),
+        ("node", node_id()),
+    ]);
     object(&[
         ("connected", flag("is the link up?")),
         ("link", text("the port, or what is being waited for")),
@@ -170,6 +202,7 @@ pub(super) fn status_result() -> Value {
         ("region", text("the region's name")),
         ("modem", text("the preset's name, or the raw settings")),
         ("stopped", flag("has the operator stopped all answers?")),
+        ("refused_radio", or_null(refused)),
         ("warnings", list(text("what should be put right"))),
         ("turns_running", count("questions being answered")),
         ("turns_waiting", count("questions accepted, not yet begun")),

@@ -216,6 +216,15 @@ pub static METHODS: &[Method] = &[
         errors: MAY_BE_AWAY,
     },
     Method {
+        name: "mesh.radio-accept",
+        summary: "Uses the radio that is refused now, because it is not the one used last, from now on.",
+        access: OPERATOR,
+        csrf: true,
+        params: mesh::radio_accept_params,
+        result: mesh::status_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
         name: "system.disk-status",
         summary: "Used and free space of the node's file systems: the handler that the tool calls.",
         access: READERS,

@@ -129,6 +129,8 @@ pub struct Outbox {
     /// Replies whose file is older than memory: nothing is sent until they are written.
     unwritten: BTreeSet<u64>,
     next_sweep_ms: u64,
+    /// See [`Outbox::take_unheld`]; at most one a flight until it is taken.
+    unheld: Vec<NodeNum>,
     events: Events,
 }
 
@@ -174,6 +176,7 @@ impl Outbox {
             turn: 0,
             unwritten,
             next_sweep_ms: now.mono_ms,
+            unheld: Vec::new(),
             events: Events::default(),
         };
         outbox.take_over(now)?;

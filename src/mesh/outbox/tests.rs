@@ -27,6 +27,7 @@ fn radio() -> RadioInfo {
         owner: NodeInfo::default(),
         firmware: "2.7.26.54e0d8d".to_owned(),
         role: 0,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,

@@ -242,7 +242,7 @@ impl Mesh {
             self.unsynced.mark(self.contacts.path().to_owned(), now);
         }
         if matches!(finding.kind, "new_pin" | "moved") {
-            self.keep_contacts_in_radio();
+            self.keep_contacts_in_radio(now);
         }
         // A contact may chat on a channel; only a question there would be a claim to something.
         if finding.kind != "unverified_claim" || triggered {

@@ -22,15 +22,18 @@ impl Mesh {
             MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
             MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
             MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
+            MeshQuery::AcceptRadio(fingerprint, reply) => {
+                reply.send(self.accept_radio(&fingerprint, now)).is_ok()
+            }
             MeshQuery::Reconfigure(settings, reply) => {
                 let (mesh, airtime) = *settings;
-                self.reconfigure(mesh, &airtime);
+                self.reconfigure(mesh, &airtime, now);
                 reply.send(()).is_ok()
             }
         };
     }
 
-    fn status(&self, now: Now) -> MeshStatus {
+    pub(super) fn status(&self, now: Now) -> MeshStatus {
         let (turns_running, turns_waiting) = self.running_and_waiting();
         let (parts_waiting, kept_answers) = self.outbox.counts();
         let mut status = MeshStatus {
@@ -41,6 +44,7 @@ impl Mesh {
             parts_waiting,
             kept_answers,
             stopped: self.stopped,
+            refused_radio: self.refused.clone(),
             airtime: self.outbox.airtime(now),
             warnings: self.warnings(),
             ..MeshStatus::default()
@@ -80,6 +84,9 @@ impl Mesh {
         let mut warnings = self.contacts.warnings().to_vec();
         if self.stopped {
             warnings.push("all answers are stopped, until they are resumed".to_owned());
+        }
+        if let Some(radio) = &self.refused {
+            warnings.push(radio.to_string());
         }
         if self.trigger.word().is_empty() {
             warnings.push("the trigger is empty: no text is a question".to_owned());

@@ -6,6 +6,7 @@ mod fairness;
 mod halt;
 mod manners;
 mod orders;
+mod radio;
 mod restart;
 mod sim;
 mod status;

@@ -165,6 +165,8 @@ fn in_licensed_mode_what_was_for_a_key_is_never_sent_in_the_clear() {
     bench.outbox.submit(reply, bench.now).unwrap();
     let mut ham = radio();
     ham.owner.licensed = true;
+    ham.owner.long_name = "N0CALL".to_owned();
+    ham.announces_every_s = 600;
     bench.outbox.link_up(Arc::new(ham), bench.now);
     let (_, sent) = bench.next().unwrap();
     assert_eq!((text(&sent).as_str(), sent.pki_key), ("in the clear", None));

@@ -201,6 +201,7 @@ pub fn radio_info() -> RadioInfo {
         owner: NodeInfo { num: ME.0, long_name: "Tombolo Node".to_owned(), ..NodeInfo::default() },
         firmware: "2.7.26.54e0d8d".to_owned(),
         role: 0,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,
