@@ -298,6 +298,7 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
                 MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
+                MeshQuery::Sizes(reply) => drop(reply.send(Vec::new())),
             }
         }
     });

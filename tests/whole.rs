@@ -17,6 +17,7 @@ mod foreign_radio;
 mod identity;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod measured;
 mod operator_password;
 mod program;
 mod python_client;

@@ -36,6 +36,12 @@ struct Node {
 }
 
 impl Nodes {
+    /// How many are known.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// The radio's own table, after a handshake: its keys and names replace what was known.
     pub fn replace(&mut self, nodes: &[NodeInfo], own: NodeNum) {
         for node in self.table.values_mut() {

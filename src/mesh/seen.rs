@@ -164,6 +164,15 @@ impl Seen {
             .is_some_and(|at| now.mono_ms.saturating_sub(*at) < SAME_TEXT_MS)
     }
 
+    /// How much is held in memory.
+    pub fn sizes(&self) -> [(&'static str, usize); 3] {
+        [
+            ("ended packets", self.ids.len()),
+            ("recent answers", self.recent.len()),
+            ("recent turns", self.last_turn.len()),
+        ]
+    }
+
     /// Where it is, for syncing.
     pub fn path(&self) -> &Path {
         &self.path

@@ -279,6 +279,9 @@ pub struct StopView {
     pub parts: usize,
 }
 
+/// How many entries each structure in memory holds, by its name. Every one of them is bounded.
+pub type Sizes = Vec<(&'static str, usize)>;
+
 /// A question to the mesh side. Each is answered at once, from memory.
 #[derive(Debug)]
 pub enum MeshQuery {
@@ -292,6 +295,8 @@ pub enum MeshQuery {
     Airtime(oneshot::Sender<AirtimeView>),
     /// The mesh's part of `mesh.assistant-status`.
     Answering(oneshot::Sender<AnsweringView>),
+    /// What is held in memory, for measurements.
+    Sizes(oneshot::Sender<Sizes>),
     /// `mesh.stop-all`: stop everything (`false`), or let answers leave again (`true`).
     StopAll(bool, oneshot::Sender<StopView>),
     /// `mesh.radio-accept`: the fingerprint of the radio that is refused now.
@@ -341,6 +346,11 @@ impl MeshHandle {
     /// The mesh's part of `mesh.assistant-status`.
     pub async fn answering(&self) -> Result<AnsweringView, MeshGone> {
         self.ask(MeshQuery::Answering).await
+    }
+
+    /// How much is held in memory.
+    pub async fn sizes(&self) -> Result<Sizes, MeshGone> {
+        self.ask(MeshQuery::Sizes).await
     }
 
     /// `mesh.stop-all`: nothing is accepted and nothing leaves until that is taken back with `resume`.

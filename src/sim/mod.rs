@@ -13,6 +13,7 @@ mod config;
 mod device;
 mod engine;
 mod ether;
+mod peers;
 mod phone;
 mod pty;
 mod receive;
@@ -33,9 +34,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::node::{NodeNum, PacketId, PublicKey};
 pub use air::Transmission;
+pub use client::AtDoor;
 pub use config::{SimChannel, SimConfig, SimPeer, key_for};
 use engine::Shared;
-pub use ether::Heard;
+pub use ether::Relayed;
+pub use peers::Heard;
 pub use scenario::{Scenario, ScenarioError};
 use world::{Event, World};
 
@@ -274,6 +277,16 @@ impl Sim {
         self.shared.with(|world| world.log.iter().cloned().collect())
     }
 
+    /// The texts that clients gave to our radio, oldest first. Repetitions of a known id are not among them.
+    pub fn door(&self) -> Vec<AtDoor> {
+        self.shared.with(|world| world.door.iter().copied().collect())
+    }
+
+    /// What the relays have put on the air so far.
+    pub fn relayed(&self) -> Relayed {
+        self.shared.with(|world| world.relayed)
+    }
+
     /// Changes a peer while the mesh runs.
     ///
     /// # Panics
@@ -287,7 +300,7 @@ impl Sim {
 
     /// One more peer. Our radio does not know it before it is heard.
     pub fn add_peer(&self, peer: SimPeer) {
-        self.shared.with(|world| world.peers.push(ether::Peer::new(peer)));
+        self.shared.with(|world| world.add_peer(peer));
     }
 
     /// Is there a peer of that name?

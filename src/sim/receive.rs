@@ -44,7 +44,8 @@ impl World {
         let to_us = packet.to == self.device.num;
         let new = packet.id == 0 || self.seen.insert((packet.from, packet.id));
         let opened = self.open(&packet);
-        if to_us && packet.want_ack {
+        // A copy that came over relays is not acked again: flooding has made the ack redundant.
+        if to_us && packet.want_ack && (new || packet.hop_start == packet.hop_limit) {
             self.answer(&packet, &opened);
         }
         if !new {
@@ -117,7 +118,7 @@ impl World {
         }
     }
 
-    /// The radio's own ack or refusal, whoever is attached. A repeated packet is acked again.
+    /// The radio's own ack or refusal, whoever is attached.
     fn answer(&mut self, packet: &AirPacket, opened: &Opened) {
         let used = packet.hop_start.saturating_sub(packet.hop_limit);
         let is_ack = packet.data.portnum == PortNum::RoutingApp as i32;

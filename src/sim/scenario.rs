@@ -34,7 +34,7 @@ use tombolo_hw::preset::Preset;
 use tombolo_hw::region::Region;
 
 use super::config::{SimChannel, SimConfig, SimPeer};
-use super::ether::text_data;
+use super::peers::text_data;
 use super::{SayTo, Saying, Sim, air};
 use crate::node::{NodeNum, PublicKey};
 

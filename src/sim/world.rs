@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::air::{AirPacket, Meter, Recent, Rng, Transmission};
-use super::config::SimConfig;
+use super::client::AtDoor;
+use super::config::{SimConfig, SimPeer};
 use super::device::Device;
-use super::ether::Peer;
+use super::ether::Relayed;
+use super::peers::Peer;
 use super::phone::Phone;
 use super::router::Transmitter;
 use super::stream::Conn;
@@ -56,6 +58,8 @@ pub(super) enum Event {
     OwnRelayed { boot: u64, id: u32, airtime_us: u64 },
     /// A packet of our radio reaches a peer.
     PeerHears { peer: usize, packet: Box<AirPacket> },
+    /// A peer broadcasts its telemetry.
+    Beacon { peer: usize },
     /// A peer's packet that waits for an ack is due again.
     PeerRetry { peer: usize, id: u32 },
 }
@@ -81,7 +85,10 @@ pub(super) struct World {
     pub clock: Option<(u64, u32)>,
     // The rest of the world:
     pub peers: Vec<Peer>,
+    pub relayed: Relayed,
     pub log: VecDeque<Transmission>,
+    /// The texts of clients, taken or not; bounded like the transmissions.
+    pub door: VecDeque<AtDoor>,
 }
 
 impl World {
@@ -101,11 +108,22 @@ impl World {
             seen: Recent::new(HISTORY),
             clock: None,
             peers: config.peers.iter().cloned().map(Peer::new).collect(),
+            relayed: Relayed::default(),
             log: VecDeque::new(),
+            door: VecDeque::new(),
             config,
         };
         world.booted();
+        for peer in 0..world.peers.len() {
+            world.plan_first_beacon(peer);
+        }
         world
+    }
+
+    /// One more peer.
+    pub fn add_peer(&mut self, spec: SimPeer) {
+        self.peers.push(Peer::new(spec));
+        self.plan_first_beacon(self.peers.len() - 1);
     }
 
     /// Plans an event.
@@ -150,6 +168,7 @@ impl World {
             Event::Carrier { until_us } => self.carrier(until_us),
             Event::PeerHears { peer, packet } => self.peer_hears(peer, *packet),
             Event::PeerRetry { peer, id } => self.peer_retry(peer, id),
+            Event::Beacon { peer } => self.beacon(peer),
             Event::Booted => self.booted(),
             Event::TxReady { boot }
             | Event::TxDone { boot }
@@ -221,6 +240,14 @@ impl World {
             self.log.pop_front();
         }
         self.log.push_back(transmission);
+    }
+
+    /// Notes a client's text for tests.
+    pub fn note_at_door(&mut self, text: AtDoor) {
+        if self.door.len() >= MAX_LOG {
+            self.door.pop_front();
+        }
+        self.door.push_back(text);
     }
 
     /// Ends the client's connection.

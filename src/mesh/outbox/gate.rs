@@ -296,7 +296,7 @@ impl Outbox {
             full_ms: TRANSMISSIONS * u64::from(law.modem.retransmission_ms(len, busy)),
             airtime_us,
             want_ack,
-            relayed: false,
+            relayed_ms: None,
             peer_heard: false,
         };
         self.flights.insert(id, flight);
@@ -342,7 +342,8 @@ impl Outbox {
             bytes: part.text.clone().into_bytes(),
             want_ack,
             want_response: false,
-            hop_limit: self.hop_limit(reply.hops.filter(|_| part.silent == 0)),
+            hop_limit: self
+                .hop_limit(reply.hops.filter(|_| part.silent == 0 && !part.relayed_again)),
             reply_id: reply.in_reply_to,
             emoji: reply.kind == ReplyKind::Reaction,
             pki_key,

@@ -4,6 +4,7 @@
 //! loses nothing and repeats nothing. A state machine without I/O to the radio and without a clock: it is
 //! told what happened and when, and says what to send. Must not know why an answer says what it says.
 
+mod backlog;
 mod event;
 mod flight;
 mod folder;
@@ -274,6 +275,18 @@ impl Outbox {
         let parts = self.replies.values().map(waiting).sum();
         let kept = self.replies.values().filter(|r| r.waits_for_more() || r.held()).count();
         (parts, kept)
+    }
+
+    /// How much is held in memory.
+    pub fn sizes(&self) -> [(&'static str, usize); 6] {
+        [
+            ("replies", self.replies.len()),
+            ("parts", self.replies.values().map(|reply| reply.parts.len()).sum()),
+            ("flights", self.flights.len()),
+            ("served peers", self.served.len()),
+            ("events", self.events.len()),
+            ("ledger lines", self.ledger.len()),
+        ]
     }
 
     /// How long a full part is on air, ms; 0 while that is not known.

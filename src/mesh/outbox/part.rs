@@ -77,6 +77,9 @@ pub(super) struct Part {
     pub airtime_us: u32,
     /// How often the radio gave up on it.
     pub silent: u8,
+    /// It went once more because it was only passed on.
+    #[serde(default)]
+    pub relayed_again: bool,
     /// How often the peer's radio did not know our key.
     pub unknown_key: u8,
     /// How often our radio refused it for its pace.
@@ -100,6 +103,7 @@ impl Part {
             ids: Vec::new(),
             airtime_us: 0,
             silent: 0,
+            relayed_again: false,
             unknown_key: 0,
             refused: 0,
             doubted: false,

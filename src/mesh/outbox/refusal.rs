@@ -168,18 +168,29 @@ impl Outbox {
         true
     }
 
-    /// Only passed on by others, and its peer is away: it waits once until that is heard. False: it has waited
-    /// before, or is not worth it.
-    pub(super) fn hold_relayed(&mut self, order: u64, index: usize, now: Now) -> bool {
+    /// Passed on by others, and not acknowledged by its peer: either it was lost on the way or its ack was. It goes once
+    /// more, now if the peer is there, else when it is heard again. False: that was done before, or is not worth it.
+    pub(super) fn again_relayed(
+        &mut self,
+        order: u64,
+        index: usize,
+        peer_heard: bool,
+        now: Now,
+    ) -> bool {
         let worth = |reply: &super::part::Reply| reply.kind != ReplyKind::Notice && !reply.stopped;
         if !self.replies.get(&order).is_some_and(worth) {
             return false;
         }
-        let Some(part) = self.part_mut(order, index).filter(|part| part.silent < 2) else {
+        let Some(part) = self.part_mut(order, index).filter(|part| !part.relayed_again) else {
             return false;
         };
-        part.silent = 2;
-        self.hold(order, index, now);
+        part.relayed_again = true;
+        if peer_heard {
+            let why = "passed on, but the peer's radio has not confirmed it: once more".to_owned();
+            self.requeue(order, index, Known::Waiting(why));
+        } else {
+            self.hold(order, index, now);
+        }
         true
     }
 

@@ -3,6 +3,7 @@
 use super::Mesh;
 use crate::assistant::{Assurance, PeerId, TurnId};
 use crate::clock::Now;
+use crate::mesh::airtime::law::Use;
 use crate::mesh::budget::{Cost, NoticeKind};
 use crate::mesh::commands::{self, Command};
 use crate::mesh::identity::Peer;
@@ -16,6 +17,8 @@ use crate::radio::{Inbound, Payload, port};
 
 /// The transport of what our own radio made itself.
 const TRANSPORT_INTERNAL: i32 = 0;
+/// An answer that would have to wait longer than this for its airtime is not made, milliseconds.
+const LONGEST_WAIT_MS: u64 = 900_000;
 /// The same security event about the same number is told once in this time, milliseconds.
 const TELL_AGAIN_MS: u64 = 60_000;
 /// Numbers that are remembered for that.
@@ -154,6 +157,7 @@ impl Mesh {
         if let Some(command) = command {
             // What stops something is never refused; only its confirmation costs.
             if command != Command::Stop {
+                self.room_on_air(letter, peer, &turn, Use::Command, now)?;
                 self.charge(letter, peer, &turn, Cost::Command, now)?;
             }
             return Ok(Some(command));
@@ -191,8 +195,26 @@ impl Mesh {
             self.notify(&letter.envelope, peer, &turn, NoticeKind::Busy, now);
             return Err(Ignored::Busy);
         }
+        self.room_on_air(letter, peer, &turn, Use::Answer, now)?;
         self.charge(letter, peer, &turn, Cost::Question, now)?;
         self.admit(letter, peer, turn, question, words, now)
+    }
+
+    /// Could its answer leave within a time that somebody waits? The busiest part of a mesh is its air.
+    fn room_on_air(
+        &mut self,
+        letter: &Letter,
+        peer: &Peer,
+        turn: &TurnId,
+        purpose: Use,
+        now: Now,
+    ) -> Result<(), Ignored> {
+        let to_come = self.queue.waiting() + self.queue.running();
+        if self.outbox.wait_ms(purpose, to_come, now) <= LONGEST_WAIT_MS {
+            return Ok(());
+        }
+        self.notify(&letter.envelope, peer, turn, NoticeKind::Busy, now);
+        Err(Ignored::Busy)
     }
 
     /// Takes it from the peer's budget. Over it: one notice a window, then silence.
@@ -226,7 +248,7 @@ impl Mesh {
         }
         let text = match kind {
             NoticeKind::OverBudget => commands::OVER_BUDGET.to_owned(),
-            NoticeKind::Busy => commands::busy(self.minutes_to_wait()),
+            NoticeKind::Busy => commands::busy(self.minutes_to_wait(now)),
         };
         let id = TurnId(format!("{}-n", turn.0));
         self.reply(id, envelope, peer, ReplyKind::Notice, text, now);

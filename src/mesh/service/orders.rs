@@ -164,7 +164,7 @@ impl Mesh {
         let job = theirs
             .map(|(id, turn)| match self.queue.place(id) {
                 Some(place) if !turn.is_running() => {
-                    Job::Waiting { place, minutes: self.minutes_to_wait() }
+                    Job::Waiting { place, minutes: self.minutes_to_wait(now) }
                 }
                 _ => Job::Running,
             })

@@ -7,7 +7,7 @@ use super::Mesh;
 use crate::clock::Now;
 use crate::mesh::airtime::law::Law;
 use crate::mesh::inbox;
-use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus};
+use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus, Sizes};
 use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
 
 impl Mesh {
@@ -21,6 +21,7 @@ impl Mesh {
             MeshQuery::Messages(limit, reply) => reply.send(self.messages.view(limit)).is_ok(),
             MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
             MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
+            MeshQuery::Sizes(reply) => reply.send(self.sizes()).is_ok(),
             MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
             MeshQuery::AcceptRadio(fingerprint, reply) => {
                 reply.send(self.accept_radio(&fingerprint, now)).is_ok()
@@ -31,6 +32,25 @@ impl Mesh {
                 reply.send(()).is_ok()
             }
         };
+    }
+
+    fn sizes(&self) -> Sizes {
+        let mut sizes = vec![
+            ("turns", self.turns.len()),
+            ("queue", self.queue.waiting() + self.queue.running()),
+            ("receivers", self.shown.len()),
+            ("unstored answers", self.unsubmitted.len() + self.handed_over.len()),
+            ("security events", self.told.len()),
+            ("contacts in the radio", self.kept_in_radio.len()),
+            ("wishes to forget", self.forget_until.len() + self.forgetting.len()),
+            ("nodes", self.nodes.len()),
+            ("messages", self.messages.len()),
+            ("budgets", self.budgets.len()),
+            ("loops", self.loops.len()),
+        ];
+        sizes.extend(self.seen.sizes());
+        sizes.extend(self.outbox.sizes());
+        sizes
     }
 
     pub(super) fn status(&self, now: Now) -> MeshStatus {

@@ -10,6 +10,7 @@ use super::orders::Asker;
 use super::outgoing::Unsubmitted;
 use crate::assistant::{ChatContext, ChatReply, ChatStatus, ModelPlace, PeerId, TurnId};
 use crate::clock::Now;
+use crate::mesh::airtime::law::Use;
 use crate::mesh::budget::NoticeKind;
 use crate::mesh::identity::Peer;
 use crate::mesh::inbox::{Envelope, Ignored, Letter};
@@ -348,9 +349,10 @@ impl Mesh {
     }
 
     /// How long a peer should wait before asking again.
-    pub(super) fn minutes_to_wait(&self) -> u64 {
-        let ahead = (self.queue.waiting() + self.queue.running()) as u64;
-        let ms = self.turn_ms.saturating_mul(ahead) / MAX_RUNNING as u64;
+    pub(super) fn minutes_to_wait(&self, now: Now) -> u64 {
+        let ahead = self.queue.waiting() + self.queue.running();
+        let model_ms = self.turn_ms.saturating_mul(ahead as u64) / MAX_RUNNING as u64;
+        let ms = model_ms.max(self.outbox.wait_ms(Use::Answer, ahead, now));
         ms.div_ceil(60_000).clamp(1, 60)
     }
 }

@@ -1,0 +1,4 @@
+//! What the node does on a mesh that loses, repeats and delays, measured in virtual time against what it promises.
+
+mod day;
+mod loss;
