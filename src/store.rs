@@ -127,6 +127,11 @@ pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     Ok(aside)
 }
 
+/// Makes a full file the older one; what was the older one before is gone.
+pub fn rotate(path: &Path, older: &Path) -> Result<(), StoreError> {
+    fs::rename(path, older).map_err(StoreError::at("renaming", path))
+}
+
 /// Removes a file; that it is already gone is fine.
 pub fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {

@@ -15,7 +15,7 @@ use super::backends::offline::Offline;
 use super::backends::ollama;
 use super::backends::{Backend, ToolCall, Turn};
 use super::caller::CallerScope;
-use super::gate::Closed;
+use super::guard::Guard;
 use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
@@ -44,6 +44,7 @@ pub struct Assistant {
     secrets: Option<Secrets>,
     tools: ToolRegistry,
     history: History,
+    guard: Guard,
 }
 
 /// What a change of the configuration replaces.
@@ -79,6 +80,7 @@ impl Assistant {
             secrets: Some(secrets),
             tools: crate::tools::registry(data_dir),
             history: History::open(data_dir)?,
+            guard: Guard::open(data_dir)?,
         })
     }
 
@@ -95,6 +97,7 @@ impl Assistant {
             secrets: None,
             tools,
             history: History::open(data_dir)?,
+            guard: Guard::open(data_dir)?,
         })
     }
 
@@ -141,23 +144,26 @@ impl Assistant {
     }
 
     async fn turn(&self, setup: &Setup, context: &ChatContext, question: &str) -> ChatReply {
-        let scope = &context.scope;
+        let scope = &self.guard.grants.current(context.scope.clone());
+        let offered = self.guard.offered(&self.tools, scope);
         let cloud = setup.may_use_cloud(scope);
         let mut history =
             scope.history_key().map_or_else(Vec::new, |key| self.history.for_model(&key));
         history.push(Turn::User(question.to_owned()));
-        let tools = !self.tools.offered_to(scope).is_empty();
+        let tools = !offered.offered_to(scope).is_empty();
         let system = prompt::system(scope, context.answer_bytes, tools);
 
         let deadline = Instant::now() + if scope.is_operator() { OPERATOR_TURN } else { TURN };
         let ledger = Ledger::default();
+        let tainted = scope.history_key().is_some_and(|key| self.history.has_foreign_text(&key));
+        let gate = self.guard.turn(scope, &context.turn_id, context.answer_bytes, tainted);
         let mut walk = setup.legs.select_backend(cloud);
         walk.deadline = Some(deadline);
         let ended = {
             let rules = Rules {
-                registry: &self.tools,
+                registry: &offered,
                 scope,
-                gate: &Closed,
+                gate: &gate,
                 observer: &ledger,
                 system: &system,
                 max_turns: MAX_TURNS,
@@ -210,8 +216,9 @@ impl Assistant {
 
     /// Every tool, and whether this caller may use it.
     pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
-        let granted = scope.granted_categories();
-        self.tools.all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
+        let authority = self.guard.grants.authority(scope);
+        let may = |tool: &ToolDef| authority.permits(&tool.name, tool.category);
+        self.tools.all().map(|tool| (tool.clone(), may(tool))).collect()
     }
 
     /// The legs. Asks the model servers, each for a short time only.
@@ -230,6 +237,10 @@ impl Assistant {
         }
     }
 }
+
+mod confirmed;
+
+pub use confirmed::Settled;
 
 /// What ran in a turn; it outlives a loop that is broken off.
 #[derive(Default)]

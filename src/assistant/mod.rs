@@ -3,10 +3,16 @@
 //! Owns the way from a question to its answer. Knows no radio, no HTTP session and no constant of the
 //! air; it is given a [`CallerScope`] and a text, and gives a text back.
 
+pub mod arguments;
 pub mod backends;
+pub mod begun;
+pub mod call_ledger;
 pub mod caller;
 pub mod chat;
+pub mod confirm;
 pub mod gate;
+pub mod grants;
+pub mod guard;
 pub mod history;
 pub mod http;
 pub mod leaked_call;

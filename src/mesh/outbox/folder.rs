@@ -57,7 +57,7 @@ impl Folder {
             return Ok(());
         }
         let file = self.file(&reply.id);
-        let line = serde_json::to_string(reply).map_err(|error| StoreError {
+        let line = serde_json::to_string(reply.for_disk().as_ref()).map_err(|error| StoreError {
             doing: "encoding",
             path: file.clone(),
             source: error.into(),

@@ -161,7 +161,9 @@ impl Outbox {
     /// Only passed on by others, and its peer is away: it waits once until that is heard. False: it has waited
     /// before, or is not worth it.
     pub(super) fn hold_relayed(&mut self, order: u64, index: usize, now: Now) -> bool {
-        let worth = |reply: &super::part::Reply| reply.kind != ReplyKind::Notice && !reply.stopped;
+        let worth = |reply: &super::part::Reply| {
+            !matches!(reply.kind, ReplyKind::Notice | ReplyKind::Confirm) && !reply.stopped
+        };
         if !self.replies.get(&order).is_some_and(worth) {
             return false;
         }
