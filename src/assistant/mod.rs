@@ -10,6 +10,8 @@ pub mod call_ledger;
 pub mod caller;
 pub mod chat;
 pub mod confirm;
+#[cfg(test)]
+pub mod fixture;
 pub mod gate;
 pub mod grants;
 pub mod guard;

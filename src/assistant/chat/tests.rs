@@ -1,6 +1,7 @@
 //! Whole turns against scripted legs.
 
 mod faults;
+mod gated;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
