@@ -20,7 +20,7 @@ use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
 use super::observer::Observer;
-use super::tools::{Executed, ToolDef, ToolRegistry};
+use super::tools::{Executed, ToolDef, ToolRegistry, ToolSource};
 use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
@@ -43,6 +43,8 @@ pub struct Assistant {
     setup: RwLock<Arc<Setup>>,
     secrets: Option<Secrets>,
     tools: ToolRegistry,
+    /// Tools of other programs.
+    sources: Vec<Arc<dyn ToolSource>>,
     history: History,
     guard: Guard,
 }
@@ -79,6 +81,7 @@ impl Assistant {
             setup: RwLock::new(Arc::new(setup)),
             secrets: Some(secrets),
             tools: crate::tools::registry(data_dir),
+            sources: Vec::new(),
             history: History::open(data_dir)?,
             guard: Guard::open(data_dir)?,
         })
@@ -96,9 +99,23 @@ impl Assistant {
             setup: RwLock::new(Arc::new(setup)),
             secrets: None,
             tools,
+            sources: Vec::new(),
             history: History::open(data_dir)?,
             guard: Guard::open(data_dir)?,
         })
+    }
+
+    /// With the tools of other programs beside its own.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Assistant {
+        self.sources.push(source);
+        self
+    }
+
+    /// All tools that there are now.
+    fn registry(&self) -> ToolRegistry {
+        let more = self.sources.iter().flat_map(|source| source.tools());
+        self.tools.clone().with(more)
     }
 
     /// Takes a configuration that was read again; turns that run go on with the old one.
@@ -145,7 +162,7 @@ impl Assistant {
 
     async fn turn(&self, setup: &Setup, context: &ChatContext, question: &str) -> ChatReply {
         let scope = &self.guard.grants.current(context.scope.clone());
-        let offered = self.guard.offered(&self.tools, scope);
+        let offered = self.guard.without_never(self.registry(), scope);
         let cloud = setup.may_use_cloud(scope);
         let mut history =
             scope.history_key().map_or_else(Vec::new, |key| self.history.for_model(&key));
@@ -218,7 +235,7 @@ impl Assistant {
     pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
         let authority = self.guard.grants.authority(scope);
         let may = |tool: &ToolDef| authority.permits(&tool.name, tool.category);
-        self.tools.all().map(|tool| (tool.clone(), may(tool))).collect()
+        self.registry().all().map(|tool| (tool.clone(), may(tool))).collect()
     }
 
     /// The legs. Asks the model servers, each for a short time only.

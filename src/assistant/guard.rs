@@ -46,10 +46,10 @@ impl Guard {
         })
     }
 
-    /// The tools that this caller may use now: what a model is shown.
-    pub fn offered(&self, tools: &ToolRegistry, scope: &CallerScope) -> ToolRegistry {
+    /// Without the tools that this caller may never use: those a model does not even know of.
+    pub fn without_never(&self, tools: ToolRegistry, scope: &CallerScope) -> ToolRegistry {
         let authority = self.grants.authority(scope);
-        tools.clone().only(|tool| authority.permits(&tool.name, tool.category))
+        tools.only(|tool| authority.mode(&tool.name) != Some(ToolMode::Never))
     }
 
     /// The gate of a turn. `tainted`: the conversation that it goes on with holds foreign text already.

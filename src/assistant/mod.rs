@@ -3,7 +3,6 @@
 //! Owns the way from a question to its answer. Knows no radio, no HTTP session and no constant of the
 //! air; it is given a [`CallerScope`] and a text, and gives a text back.
 
-pub mod arguments;
 pub mod backends;
 pub mod begun;
 pub mod call_ledger;
@@ -22,6 +21,7 @@ pub mod legs;
 pub mod loop_;
 pub mod observer;
 pub mod prompt;
+pub(crate) mod schema;
 pub mod tools;
 
 use serde::{Deserialize, Serialize};

@@ -93,7 +93,7 @@ impl Assistant {
         };
         let executed = {
             let gate = self.guard.approved(&taken);
-            tokio::time::timeout(RUN, execute_tool(&self.tools, &taken.scope, &call, &gate)).await
+            tokio::time::timeout(RUN, execute_tool(&self.registry(), &taken.scope, &call, &gate)).await
         };
         let Ok(executed) = executed else {
             let text = "That took too long. It may have been done in part.".to_owned();
@@ -146,8 +146,9 @@ impl Assistant {
     /// Nothing has changed then; the text says what would be right.
     pub fn set_grant(&self, caller: &str, wish: Wish, by: &str) -> Result<(), GrantError> {
         if let Wish::Tool { tool, mode: Some(mode), .. } = &wish {
-            let Some(known) = self.tools.get(tool) else {
-                let names: Vec<&str> = self.tools.all().map(|tool| &*tool.name).collect();
+            let tools = self.registry();
+            let Some(known) = tools.get(tool) else {
+                let names: Vec<&str> = tools.all().map(|tool| &*tool.name).collect();
                 return Err(GrantError::UnknownTool {
                     tool: grants::shown(tool),
                     known: names.join(", "),

@@ -1,5 +1,6 @@
 //! Whole turns against scripted legs.
 
+mod evil;
 mod faults;
 mod gated;
 

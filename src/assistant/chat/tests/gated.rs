@@ -359,7 +359,7 @@ async fn what_is_wrong_with_a_call_is_told_in_one_line_that_names_the_field() {
     let reply = house.ask(ana(), "m-1").await;
     assert_eq!(
         reply.text,
-        "Refused: the arguments of system_read are wrong: the field `text` must be a string, not 7."
+        "Refused: the arguments of system_read are wrong: `text` must be of type string, not number."
     );
 }
 
