@@ -18,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::assistant::{Assistant, CallerScope, ChatContext};
+use crate::assistant::confirm::{Prompt, Taken, Told};
+use crate::assistant::grants::Standing;
+use crate::assistant::{Assistant, CallerScope, ChatContext, PeerId, TurnId};
 use crate::clock::Clock;
 use crate::config::{self, Config, PortSpec};
-use crate::mesh::service::{Answer, Answerer, Place};
+use crate::mesh::service::{Answer, Answerer, Place, Settling};
 use crate::mesh::{self, MeshHandle, MeshParts};
 use crate::radio::known::KnownRadio;
 use crate::radio::link::{self, LinkParts};
@@ -268,6 +270,44 @@ impl Answerer for Assistant {
 
     fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a> {
         Box::pin(Assistant::model_place(self, caller))
+    }
+
+    fn contacts(&self, contacts: Vec<Standing>) {
+        self.grants().set_contacts(contacts);
+    }
+
+    fn current(&self, caller: CallerScope) -> CallerScope {
+        self.grants().current(caller)
+    }
+
+    fn grants_source(&self, caller: &PeerId) -> &'static str {
+        self.grants().source(&caller.0)
+    }
+
+    fn prompt(&self, turn: &TurnId) -> Option<Prompt> {
+        self.prompt_of(turn)
+    }
+
+    fn told(&self, turn: &TurnId) -> Option<Told> {
+        self.told_of(turn)
+    }
+
+    fn waits_for_code(&self, caller: &CallerScope) -> bool {
+        Assistant::waits_for_code(self, caller)
+    }
+
+    fn take(&self, caller: &CallerScope, code: &str) -> Option<Taken> {
+        self.take_by_code(caller, code)
+    }
+
+    fn settle(&self, taken: Taken, approve: bool) -> Settling<'_> {
+        Box::pin(async move {
+            Assistant::settle(self, taken, approve, false).await;
+        })
+    }
+
+    fn drop_pending(&self, peer: &PeerId) {
+        Assistant::drop_pending(self, &peer.0);
     }
 }
 

@@ -127,6 +127,11 @@ pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     Ok(aside)
 }
 
+/// Makes a full file the older one; what was the older one before is gone.
+pub fn rotate(path: &Path, older: &Path) -> Result<(), StoreError> {
+    fs::rename(path, older).map_err(StoreError::at("renaming", path))
+}
+
 /// Waits until this process alone holds the lock of that file, which is made where it is missing. Held until
 /// the file is dropped.
 pub fn wait_for_lock(path: &Path) -> io::Result<File> {

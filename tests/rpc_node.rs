@@ -371,6 +371,7 @@ fn answering() -> AnsweringView {
             pin: "configured",
             foreign_fingerprint: None,
             grants: vec!["system".to_owned()],
+            grants_source: "default",
         }],
         denied_askers: vec!["!0badcafe".to_owned()],
         trigger: "!ai".to_owned(),

@@ -137,6 +137,22 @@ impl CallerScope {
         }
     }
 
+    /// Who it is, in one word: `operator`, or the peer's identity, `key:…`, `signed:…` or `claim:…`.
+    pub fn caller(&self) -> &str {
+        match self {
+            CallerScope::Mesh { peer_id, .. } => &peer_id.0,
+            CallerScope::LocalOperator { .. } => "operator",
+        }
+    }
+
+    /// What to call it.
+    pub fn name(&self) -> &str {
+        match self {
+            CallerScope::Mesh { name, .. } => name,
+            CallerScope::LocalOperator { .. } => "operator",
+        }
+    }
+
     /// Is it the operator at the node?
     pub fn is_operator(&self) -> bool {
         matches!(self, CallerScope::LocalOperator { .. })

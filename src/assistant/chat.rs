@@ -15,7 +15,7 @@ use super::backends::offline::Offline;
 use super::backends::ollama;
 use super::backends::{Backend, ToolCall, Turn};
 use super::caller::CallerScope;
-use super::gate::Closed;
+use super::guard::Guard;
 use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
@@ -46,6 +46,7 @@ pub struct Assistant {
     /// Tools of other programs.
     sources: Vec<Arc<dyn ToolSource>>,
     history: History,
+    guard: Guard,
 }
 
 /// What a change of the configuration replaces.
@@ -82,6 +83,7 @@ impl Assistant {
             tools: crate::tools::registry(data_dir),
             sources: Vec::new(),
             history: History::open(data_dir)?,
+            guard: Guard::open(data_dir)?,
         })
     }
 
@@ -99,6 +101,7 @@ impl Assistant {
             tools,
             sources: Vec::new(),
             history: History::open(data_dir)?,
+            guard: Guard::open(data_dir)?,
         })
     }
 
@@ -174,25 +177,27 @@ impl Assistant {
         question: &str,
         observer: &dyn Observer,
     ) -> ChatReply {
-        let scope = &context.scope;
+        let scope = &self.guard.grants.current(context.scope.clone());
+        let offered = self.guard.without_never(self.registry(), scope);
         let cloud = setup.may_use_cloud(scope);
         let mut history =
             scope.history_key().map_or_else(Vec::new, |key| self.history.for_model(&key));
         history.push(Turn::User(question.to_owned()));
-        let registry = self.registry();
-        let tools = !registry.offered_to(scope).is_empty();
+        let tools = !offered.offered_to(scope).is_empty();
         let system = prompt::system(scope, context.answer_bytes, tools);
 
         let deadline = Instant::now() + if scope.is_operator() { OPERATOR_TURN } else { TURN };
         let ledger = Ledger::default();
         let watchers = Both(&ledger, observer);
+        let tainted = scope.history_key().is_some_and(|key| self.history.has_foreign_text(&key));
+        let gate = self.guard.turn(scope, &context.turn_id, context.answer_bytes, tainted);
         let mut walk = setup.legs.select_backend(cloud);
         walk.deadline = Some(deadline);
         let ended = {
             let rules = Rules {
-                registry: &registry,
+                registry: &offered,
                 scope,
-                gate: &Closed,
+                gate: &gate,
                 observer: &watchers,
                 system: &system,
                 max_turns: MAX_TURNS,
@@ -245,11 +250,13 @@ impl Assistant {
 
     /// Every tool, and whether this caller may use it.
     pub fn list_tools(&self, scope: &CallerScope) -> Vec<(Arc<ToolDef>, bool)> {
-        let granted = scope.granted_categories();
-        self.registry()
+        let authority = self.guard.grants.authority(scope);
+        let registry = self.registry();
+        let may = |tool: &ToolDef| authority.permits(&tool.name, tool.category);
+        registry
             .all()
             .map(|tool| {
-                let may = granted.contains(&tool.category);
+                let may = may(&tool);
                 (tool, may)
             })
             .collect()
@@ -276,6 +283,10 @@ impl Assistant {
         }
     }
 }
+
+mod confirmed;
+
+pub use confirmed::Settled;
 
 /// What ran in a turn; it outlives a loop that is broken off.
 #[derive(Default)]

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use super::backends::Turn;
 use super::caller::HistoryKey;
-use super::{ChatStatus, ToolRecord, TurnId};
+use super::{ChatStatus, ToolOutcome, ToolRecord, TurnId};
 use crate::store::{self, Durability, Journal, StoreError};
 
 /// A model is given at least this many turns verbatim, and fewer than twice as many: the number grows to
@@ -198,6 +198,18 @@ impl History {
                 ]
             })
             .collect()
+    }
+
+    /// Does a conversation that goes on hold text that neither the caller nor we wrote: answers made from the results
+    /// of tools?
+    pub fn has_foreign_text(&self, key: &HistoryKey) -> bool {
+        let Transcript { turns, earlier, gone, .. } = self.shown(key);
+        gone > 0
+            || turns
+                .iter()
+                .skip(earlier)
+                .flat_map(|turn| &turn.tools)
+                .any(|call| matches!(call.outcome, ToolOutcome::Ran | ToolOutcome::Failed))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, usize>> {

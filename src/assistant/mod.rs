@@ -4,9 +4,16 @@
 //! air; it is given a [`CallerScope`] and a text, and gives a text back.
 
 pub mod backends;
+pub mod begun;
+pub mod call_ledger;
 pub mod caller;
 pub mod chat;
+pub mod confirm;
+#[cfg(test)]
+pub mod fixture;
 pub mod gate;
+pub mod grants;
+pub mod guard;
 pub mod history;
 pub mod http;
 pub mod leaked_call;

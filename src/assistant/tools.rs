@@ -14,11 +14,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::backends::{ToolCall, ToolSpec};
 use super::caller::{CallerScope, PermissionCategory};
-use super::gate::{Decision, Gate};
+use super::gate::{Called, Decision, Gate};
+use super::grants::{Authority, ToolMode};
 use super::{ToolOutcome, ToolRecord};
 
 /// What a tool's run gives: text for the model, or one line on why not.
@@ -267,67 +269,126 @@ pub struct Executed {
     pub content: String,
     /// It did not succeed.
     pub is_error: bool,
+    /// It is kept until somebody decides: the turn ends here, with `content` for the caller.
+    pub waits: bool,
+}
+
+/// What became of a call, and what the model is told.
+struct Verdict {
+    outcome: ToolOutcome,
+    content: String,
+    waits: bool,
+}
+
+impl Verdict {
+    fn new(outcome: ToolOutcome, content: String) -> Verdict {
+        Verdict { outcome, content, waits: false }
+    }
 }
 
 /// The one way to run a tool. The caller's authority is read here, at the time of the call; the gate is
-/// asked last, and only for what changes something.
+/// asked last, and only for what needs a confirmation.
 pub async fn execute_tool(
     registry: &ToolRegistry,
     scope: &CallerScope,
     call: &ToolCall,
     gate: &dyn Gate,
 ) -> Executed {
-    let (category, outcome, content) = decide_and_run(registry, scope, call, gate).await;
+    let begun = Instant::now();
+    let tool = registry.get(&call.name);
+    let verdict = match &tool {
+        Some(tool) => decide_and_run(tool, scope, call, gate).await,
+        None => unknown(registry, scope, call, gate),
+    };
+    let Verdict { outcome, content, waits } = verdict;
+    let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let category = tool.as_ref().map(|tool| tool.category);
+    let tool = tool.as_ref().map(|tool| &*tool.name);
     // The name is the model's; only a name that we know is logged.
-    let known = registry.get(&call.name);
-    info!(tool = known.as_ref().map_or("(unknown)", |tool| &tool.name), ?outcome, "tool call");
+    info!(
+        turn = gate.turn().map(|turn| turn.0.as_str()),
+        tool = tool.unwrap_or("(unknown)"),
+        ?outcome,
+        millis,
+        "tool call"
+    );
+    gate.called(&Called { tool, category, outcome, millis });
     Executed {
         record: ToolRecord { name: shown_name(&call.name), category, outcome },
         content,
         is_error: outcome != ToolOutcome::Ran,
+        waits,
     }
 }
 
-async fn decide_and_run(
+fn unknown(
     registry: &ToolRegistry,
     scope: &CallerScope,
     call: &ToolCall,
     gate: &dyn Gate,
-) -> (Option<PermissionCategory>, ToolOutcome, String) {
-    let Some(tool) = registry.get(&call.name) else {
-        let valid: Vec<String> =
-            registry.offered_to(scope).into_iter().map(|tool| tool.name).collect();
-        let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
-        let name = shown_name(&call.name);
-        let words = format!("There is no tool \"{name}\". The valid tools are: {valid}.");
-        return (None, ToolOutcome::Unknown, words);
-    };
-    let category = Some(tool.category);
-    if !scope.granted_categories().contains(&tool.category) {
-        let words = format!("Refused: this caller has no grant for \"{}\".", tool.category);
-        return (category, ToolOutcome::Denied, words);
+) -> Verdict {
+    let authority = gate.authority(scope);
+    let valid = registry.all().filter(|tool| authority.permits(&tool.name, tool.category));
+    let valid: Vec<String> = valid.map(|tool| tool.name.to_string()).collect();
+    let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
+    let name = shown_name(&call.name);
+    let words = format!("There is no tool \"{name}\". The valid tools are: {valid}.");
+    Verdict::new(ToolOutcome::Unknown, words)
+}
+
+async fn decide_and_run(
+    tool: &ToolDef,
+    scope: &CallerScope,
+    call: &ToolCall,
+    gate: &dyn Gate,
+) -> Verdict {
+    let authority = gate.authority(scope);
+    if !authority.permits(&tool.name, tool.category) {
+        return denied(tool, &authority);
     }
     if let Err(why) = tool.validate(&call.arguments) {
         let words = format!("Refused: the arguments of {} are wrong: {why}.", tool.name);
-        return (category, ToolOutcome::BadArguments, words);
+        return Verdict::new(ToolOutcome::BadArguments, words);
     }
-    if tool.destructive {
-        match gate.ask(&tool, &call.arguments).await {
+    if tool.destructive || authority.mode(&tool.name) == Some(ToolMode::Ask) {
+        match gate.ask(tool, &call.arguments).await {
             Decision::Approved => {}
             Decision::Denied(why) => {
-                return (category, ToolOutcome::Denied, format!("Not done: {why}."));
+                return Verdict::new(ToolOutcome::Denied, format!("Not done: {why}."));
             }
             Decision::NotNow => {
-                let words =
-                    format!("Not done: {} changes something and needs a confirmation.", tool.name);
-                return (category, ToolOutcome::NeedsConfirmation, words);
+                let words = format!("Not done: {} needs a confirmation.", tool.name);
+                return Verdict::new(ToolOutcome::NeedsConfirmation, words);
+            }
+            Decision::Waits(words) => {
+                let outcome = ToolOutcome::NeedsConfirmation;
+                return Verdict { outcome, content: words, waits: true };
             }
         }
+        // Asking took its time: a grant that was taken back meanwhile counts no more.
+        let authority = gate.authority(scope);
+        if !authority.permits(&tool.name, tool.category) {
+            return denied(tool, &authority);
+        }
+    }
+    if tool.destructive
+        && let Err(why) = gate.begins(tool).await
+    {
+        return Verdict::new(ToolOutcome::Denied, format!("Not done: {why}."));
     }
     match tool.handler.run(scope, call.arguments.clone()).await {
-        Ok(content) => (category, ToolOutcome::Ran, content),
-        Err(why) => (category, ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
+        Ok(content) => Verdict::new(ToolOutcome::Ran, content),
+        Err(why) => Verdict::new(ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
     }
+}
+
+fn denied(tool: &ToolDef, authority: &Authority) -> Verdict {
+    let words = if authority.categories().contains(&tool.category) {
+        format!("Refused: this caller may not use {}.", tool.name)
+    } else {
+        format!("Refused: this caller has no grant for \"{}\".", tool.category)
+    };
+    Verdict::new(ToolOutcome::Denied, words)
 }
 
 /// A name that a model wrote, fit for a ledger, a page and a terminal.

@@ -76,6 +76,18 @@ fn is_code(word: &str) -> bool {
     word.len() <= 16 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
+/// What `ok CODE` (true) or `no CODE` (false) says, and the code; `None` without one.
+pub fn confirmation(question: &str) -> Option<(bool, &str)> {
+    let mut words = question.split_whitespace();
+    let yes = match words.next()?.to_lowercase().as_str() {
+        "ok" => true,
+        "no" => false,
+        _ => return None,
+    };
+    let code = words.next().filter(|code| is_code(code))?;
+    words.next().is_none().then_some((yes, code))
+}
+
 /// The text with a confirmation code masked, for message lists and logs. `question` is the part of `text` after the
 /// trigger, or the whole of it.
 pub fn masked(text: &str, question: &str) -> String {
@@ -178,6 +190,15 @@ mod tests {
         assert_eq!(masked("!ai no ai", "no ai"), "!ai no …");
         assert_eq!(masked("!ai no", "no"), "!ai no");
         assert_eq!(masked("!ai ok then what", "ok then what"), "!ai ok then what");
+    }
+
+    #[test]
+    fn a_confirmation_is_a_word_and_a_code() {
+        assert_eq!(confirmation("ok ACDEF"), Some((true, "ACDEF")));
+        assert_eq!(confirmation(" NO  acdef "), Some((false, "acdef")));
+        for none in ["ok", "no", "", "yes ACDEF", "ok a b", "ok why?", "ok ACDEFGHJKMNPQRTUV"] {
+            assert_eq!(confirmation(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -402,6 +402,7 @@ impl Contacts {
             },
             foreign_fingerprint: contact.foreign.map(|key| key.fingerprint()),
             grants: contact.grants.iter().map(ToString::to_string).collect(),
+            grants_source: "default",
         };
         self.entries.iter().map(view).collect()
     }

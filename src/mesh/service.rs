@@ -5,6 +5,7 @@
 //! can't take now is kept. What is decided is written in the neighbouring modules; here it is only joined.
 
 mod accept;
+mod confirm;
 mod halt;
 mod link;
 mod orders;
@@ -34,6 +35,8 @@ use super::queue::Queue;
 use super::seen::Seen;
 use super::trigger::Trigger;
 use super::view::{MeshEvent, MeshHandle, MeshQuery};
+use crate::assistant::confirm::{Prompt, Taken, Told};
+use crate::assistant::grants::Standing;
 use crate::assistant::{CallerScope, ChatContext, ChatReply, ModelPlace, PeerId, TurnId};
 use crate::clock::{self, Clock, Now};
 use crate::config::{AirtimeConfig, MeshConfig};
@@ -59,6 +62,9 @@ pub type Answer<'a> = Pin<Box<dyn Future<Output = ChatReply> + Send + 'a>>;
 /// The place to come.
 pub type Place<'a> = Pin<Box<dyn Future<Output = ModelPlace> + Send + 'a>>;
 
+/// What was decided, being done.
+pub type Settling<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// Who answers questions: the assistant, or a script in a test.
 pub trait Answerer: Send + Sync + 'static {
     /// Runs one turn. Runs in a task of its own; a panic in it ends the turn with a failure.
@@ -72,6 +78,52 @@ pub trait Answerer: Send + Sync + 'static {
 
     /// Where the model runs that would answer that caller now. May ask around; runs in a task of its own.
     fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a>;
+
+    /// Who the contacts are now, and what they have where nothing was set. Told after every change. Quick.
+    fn contacts(&self, _contacts: Vec<Standing>) {}
+
+    /// The same caller with what is granted to it at this instant. Quick.
+    fn current(&self, caller: CallerScope) -> CallerScope {
+        caller
+    }
+
+    /// From where the grants of that caller come: `default`, `configuration` or `grants.json`. Quick.
+    fn grants_source(&self, _caller: &PeerId) -> &'static str {
+        "default"
+    }
+
+    /// What the caller of that turn can confirm itself. Its code goes on the air and nowhere else.
+    fn prompt(&self, _turn: &TurnId) -> Option<Prompt> {
+        None
+    }
+
+    /// What is to be told the peer of that turn about a call that waits, once it was decided; `None` when none waits.
+    fn told(&self, _turn: &TurnId) -> Option<Told> {
+        None
+    }
+
+    /// Does a call of that caller wait for its code?
+    fn waits_for_code(&self, _caller: &CallerScope) -> bool {
+        false
+    }
+
+    /// Takes the call that waits for this code, so that nobody else can; `None` when nothing waits for it.
+    fn take(&self, _caller: &CallerScope, _code: &str) -> Option<Taken> {
+        None
+    }
+
+    /// Does what the peer decided. What came of it is told where [`Answerer::told`] waits. Runs in a task of its own.
+    fn settle(&self, _taken: Taken, _approve: bool) -> Settling<'_> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Drops what waits for a confirmation of that peer: it said `stop`, or is to be forgotten. Quick.
+    fn drop_pending(&self, _peer: &PeerId) {}
+
+    /// Another key counts for that peer now: whatever waits for its confirmation is void. Quick.
+    fn key_changed(&self, peer: &PeerId) {
+        self.drop_pending(peer);
+    }
 }
 
 /// What takes packets for the radio. Never waits.
@@ -178,6 +230,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         handed_over: Vec::new(),
         told: HashMap::new(),
         loops: LoopGuard::default(),
+        told_contacts: None,
         forget_until: HashMap::new(),
         forgetting: HashMap::new(),
         stopped: false,
@@ -240,6 +293,8 @@ struct Mesh {
     /// Security events that were told a moment ago.
     told: HashMap<(&'static str, NodeNum), u64>,
     loops: LoopGuard,
+    /// The contacts as they were last told to the assistant.
+    told_contacts: Option<Vec<Standing>>,
     /// Contacts who said `forget` once, and until when the second counts.
     forget_until: HashMap<PeerId, u64>,
     /// Turns that still run though their peer wants everything deleted.
@@ -283,6 +338,7 @@ async fn run(
             Some(report) = results.recv() => match report {
                 Report::Turn(finished) => mesh.finished(finished, clock.now()),
                 Report::Model(asker, place) => mesh.report_status(&asker, place, clock.now()),
+                Report::Decided(asker, words) => mesh.report_decided(&asker, words, clock.now()),
             },
             event = link.recv() => match event {
                 Some(event) => mesh.link_event(event, clock.now()),
@@ -304,6 +360,7 @@ async fn run(
 impl Mesh {
     /// Does everything that can be done now; gives the time at which there is more to do.
     fn step(&mut self, now: Now) -> Option<u64> {
+        self.tell_contacts();
         self.start_turns(now);
         self.react(now);
         self.retry_unsubmitted(now);

@@ -264,8 +264,10 @@ pub struct ContactView {
     pub pin: &'static str,
     /// The fingerprint of a foreign key that was seen under its number.
     pub foreign_fingerprint: Option<String>,
-    /// Granted categories.
+    /// Granted categories, as they count now.
     pub grants: Vec<String>,
+    /// From where: `default`, `configuration` or `grants.json`.
+    pub grants_source: &'static str,
 }
 
 /// `mesh.stop-all`

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use super::assistant_grants;
 use super::schema::{count, flag, list, object, one_of, or_null, text};
 use crate::assistant::PermissionCategory;
 
@@ -29,6 +30,7 @@ pub(super) fn chat_result() -> Value {
         ("backend", text("the leg that answered")),
         ("tools", tools()),
         ("reasons", reasons()),
+        ("pending?", assistant_grants::pending_call()),
     ])
 }
 
@@ -78,13 +80,15 @@ pub(super) fn category() -> Value {
     one_of(&PermissionCategory::ALL.map(PermissionCategory::as_str))
 }
 
+pub(super) fn outcome() -> Value {
+    one_of(&assistant_grants::OUTCOMES)
+}
+
 pub(super) fn tools() -> Value {
-    let outcome =
-        one_of(&["ran", "failed", "unknown", "denied", "bad_arguments", "needs_confirmation"]);
     list(object(&[
         ("name", text("as the model named it: untrusted text")),
         ("category", or_null(category())),
-        ("outcome", outcome),
+        ("outcome", outcome()),
     ]))
 }
 

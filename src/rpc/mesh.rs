@@ -219,7 +219,8 @@ pub(super) fn assistant_status_result() -> Value {
         ("fingerprint", or_null(text("of the pinned key"))),
         ("pin", one_of(&["configured", "unconfirmed", "none"])),
         ("foreign_fingerprint", or_null(text("of a foreign key that was seen under its number"))),
-        ("grants", list(text("a category"))),
+        ("grants", list(text("a category, as it counts now"))),
+        ("grants_source", one_of(&["default", "configuration", "grants.json"])),
     ]);
     let leg = object(&[
         ("name", text("the leg")),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::auth::Role;
 use super::error::ErrorCode;
-use super::{assistant_schema, auth_methods, mesh, system};
+use super::{assistant_grants, assistant_schema, auth_methods, mesh, system};
 
 /// Who may call a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +161,52 @@ pub static METHODS: &[Method] = &[
         errors: &[],
     },
     Method {
+        name: "assistant.grants-list",
+        summary: "Who may use which tools: the operator, each contact, and from where each has it.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: assistant_grants::list_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.grants-set",
+        summary: "Gives a category to a caller or takes it, or sets how a tool may be used; in force at once, for \
+                  running turns too. What is set replaces the configuration for that caller.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_grants::set_params,
+        result: assistant_grants::list_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.pending",
+        summary: "The calls that wait for a confirmation, of all callers, with their exact arguments.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: assistant_grants::pending_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.confirm-tool",
+        summary: "Runs a waiting call, once, or drops it. What it gives goes to its caller without a model.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_grants::confirm_params,
+        result: assistant_grants::confirm_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.ledger",
+        summary: "The last tool calls of all callers, the newest last; never with arguments or results.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_grants::ledger_params,
+        result: assistant_grants::ledger_result,
+        errors: &[],
+    },
+    Method {
         name: "mesh.assistant-status",
         summary: "Who is answered over the mesh, and by which models.",
         access: READERS,
@@ -269,7 +315,7 @@ mod tests {
         assert_eq!(open, UNAUTHENTICATED_METHODS);
         let assistant: Vec<&Method> =
             METHODS.iter().filter(|m| m.name.starts_with("assistant.")).collect();
-        assert_eq!(assistant.len(), 5);
+        assert_eq!(assistant.len(), 10);
         for method in assistant {
             assert!(matches!(method.access, Access::Session(roles) if !roles.is_empty()));
             assert!(method.csrf, "{}", method.name);

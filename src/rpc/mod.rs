@@ -10,6 +10,7 @@ pub mod methods;
 pub mod schema;
 
 mod assistant_chat;
+mod assistant_grants;
 mod assistant_schema;
 pub mod auth;
 mod auth_methods;

@@ -1,6 +1,8 @@
 //! Whole turns against scripted legs.
 
+mod evil;
 mod faults;
+mod gated;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -13,8 +13,19 @@ pub fn stopped(anything: bool) -> &'static str {
 
 /// The answer to `more` when nothing is kept.
 pub const NOTHING_MORE: &str = "Nothing more.";
-/// The answer to `ok` and `no` while nothing waits for a confirmation.
+/// The answer to `ok` and `no` when nothing waits for that code: a wrong one, a late one and one that never was are
+/// answered alike.
 pub const NOTHING_TO_CONFIRM: &str = "Nothing to confirm.";
+/// The answer to `no CODE`.
+pub const DROPPED: &str = "Dropped: nothing was done.";
+/// What becomes of a question for a code that was not sent before a restart; it is all of it that is ever on a disk.
+pub const DROPPED_BY_RESTART: &str =
+    "The node was restarted before this was confirmed: nothing was done. Please ask again.";
+
+/// Asks a peer to confirm a call. `call`: the tool and its exact arguments.
+pub fn confirm(call: &str, code: &str) -> String {
+    format!("{call}\nReply: ok {code} (or: no {code}) within 2 min.")
+}
 /// The end of a turn that brought no answer.
 pub const NO_ANSWER: &str = "Sorry, I could not answer that just now. Please try again later.";
 /// Over the hourly budget, once a window.
@@ -159,6 +170,13 @@ mod tests {
         ] {
             assert!(text.len() <= 160, "{} {text}", text.len());
         }
+    }
+
+    #[test]
+    fn the_question_for_a_code_needs_no_more_than_is_kept_free_for_it() {
+        let around = confirm("", "ACDEF").len();
+        assert!(around <= crate::assistant::guard::ASKING_BYTES, "{around}");
+        assert!(DROPPED_BY_RESTART.len() <= 160 && DROPPED.len() <= 160);
     }
 
     #[test]

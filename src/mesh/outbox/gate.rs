@@ -120,7 +120,7 @@ impl Outbox {
             let Some(reply) = self.replies.get(&order) else { continue };
             let purpose = match reply.kind {
                 ReplyKind::Answer | ReplyKind::Reaction => Use::Answer,
-                ReplyKind::Command | ReplyKind::Notice => Use::Command,
+                ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm => Use::Command,
             };
             if spent == Some(purpose) {
                 continue; // one that waits for airtime is not overtaken by its like
@@ -226,7 +226,7 @@ impl Outbox {
             }
             let class = match (part.stage, reply.kind) {
                 (Stage::Handed, _) => 0,
-                (_, ReplyKind::Command | ReplyKind::Notice) => 1,
+                (_, ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm) => 1,
                 (_, ReplyKind::Reaction) => 2,
                 (_, ReplyKind::Answer) => 3,
             };
@@ -315,7 +315,7 @@ impl Outbox {
             of: changed.parts.len(),
             bytes: text.len(),
             airtime_us,
-            text,
+            text: changed.shown(text),
         });
         self.replies.insert(order, changed);
         self.unwritten.remove(&order);

@@ -195,7 +195,7 @@ impl Outbox {
             .filter_map(|reply| {
                 let age = now.mono_ms.saturating_sub(reply.used.mono_ms);
                 let limit = match reply.kind {
-                    ReplyKind::Notice => NOTICE_MS,
+                    ReplyKind::Notice | ReplyKind::Confirm => NOTICE_MS,
                     ReplyKind::Reaction => REACTION_MS,
                     ReplyKind::Answer | ReplyKind::Command => return None,
                 };

@@ -34,6 +34,7 @@ use crate::mesh::airtime::law::{Air, Law};
 use crate::mesh::view::AirtimeView;
 use crate::node::{NodeNum, PacketId, PublicKey};
 use crate::radio::{Outbound, RadioInfo, Telemetry};
+use crate::secrets::Secret;
 use crate::store::StoreError;
 
 /// Where a reply goes.
@@ -65,6 +66,9 @@ pub enum ReplyKind {
     Notice,
     /// A reaction to the question: the text is the emoji. Best effort.
     Reaction,
+    /// Asks for a confirmation: one part with a code that is in no file, no event and no list. Dropped rather than
+    /// delayed over two minutes; after a restart it says that nothing was done.
+    Confirm,
 }
 
 /// A reply to be sent.
@@ -87,6 +91,8 @@ pub struct NewReply {
     pub hops: Option<u32>,
     /// Markdown or plain text; the outbox plans it.
     pub text: String,
+    /// What is masked wherever the text is shown: a confirmation code.
+    pub secret: Option<Secret>,
 }
 
 /// What to do next.

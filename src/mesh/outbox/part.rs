@@ -3,13 +3,17 @@
 //! Owns the form on disk and what may follow what: a part's stage and what is known of it. Must not know
 //! the radio, the clock or the gate.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Destination, NewReply, ReplyKind};
 use crate::assistant::{PeerId, TurnId};
+use crate::mesh::commands::DROPPED_BY_RESTART;
 use crate::mesh::reply::{self, Piece};
 use crate::mesh::view::Delivery;
 use crate::node::PacketId;
+use crate::secrets::Secret;
 use tombolo_hw::text::{CHANNEL_BUDGET, DIRECT_BUDGET};
 
 /// A text longer than this is cut, visibly; bytes.
@@ -170,6 +174,9 @@ pub(super) struct Reply {
     /// The peer wants it deleted: as soon as nothing of it is on its way.
     #[serde(default)]
     pub forgotten: bool,
+    /// What is masked wherever the text is shown.
+    #[serde(skip)]
+    pub secret: Option<Secret>,
 }
 
 impl Reply {
@@ -201,6 +208,7 @@ impl Reply {
             used,
             hops: new.hops,
             forgotten: false,
+            secret: new.secret,
         };
         reply.plan_from(0, 0);
         reply.released = reply.parts.len().min(burst);
@@ -241,6 +249,30 @@ impl Reply {
     /// Does it ask for an ack?
     pub fn wants_ack(&self) -> bool {
         matches!(self.to, Destination::Direct { .. }) && self.kind != ReplyKind::Reaction
+    }
+
+    /// As it goes into its file: a question for a code has only what it says after a restart there.
+    pub fn for_disk(&self) -> Cow<'_, Reply> {
+        if self.kind != ReplyKind::Confirm {
+            return Cow::Borrowed(self);
+        }
+        let mut masked = self.clone();
+        DROPPED_BY_RESTART.clone_into(&mut masked.text);
+        masked.parts.truncate(1);
+        masked.released = masked.released.min(1);
+        for part in &mut masked.parts {
+            part.start = 0;
+            DROPPED_BY_RESTART.clone_into(&mut part.text);
+        }
+        Cow::Owned(masked)
+    }
+
+    /// That text of it as it may be shown.
+    pub fn shown(&self, text: String) -> String {
+        match &self.secret {
+            Some(secret) => text.replace(secret.expose(), "…"),
+            None => text,
+        }
     }
 
     /// Reactions are worth nothing after a restart.

@@ -177,7 +177,9 @@ impl Outbox {
         peer_heard: bool,
         now: Now,
     ) -> bool {
-        let worth = |reply: &super::part::Reply| reply.kind != ReplyKind::Notice && !reply.stopped;
+        let worth = |reply: &super::part::Reply| {
+            !matches!(reply.kind, ReplyKind::Notice | ReplyKind::Confirm) && !reply.stopped
+        };
         if !self.replies.get(&order).is_some_and(worth) {
             return false;
         }

@@ -92,6 +92,7 @@ impl Bench {
             kind,
             hops: None,
             text: text.to_owned(),
+            secret: None,
         }
     }
 

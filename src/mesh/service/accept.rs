@@ -113,7 +113,10 @@ impl Mesh {
 
     /// The command that a text without trigger is: only in a conversation that a verified peer is in.
     fn untriggered(&self, letter: &Letter, peer: &Peer, now: Now) -> Result<String, Ignored> {
-        let one_word = letter.text.split_whitespace().count() == 1;
+        // A code is only taken for one while one is waited for: `ok thanks` is no command.
+        let one_word = letter.text.split_whitespace().count() == 1
+            || (commands::confirmation(&letter.text).is_some()
+                && self.waits_for_code(&letter.envelope, peer));
         let in_conversation = letter.envelope.channel.is_none()
             && peer.assurance == Assurance::Verified
             && self.seen.had_turn_lately(&peer.id, now);

@@ -29,8 +29,8 @@ const ASK_AROUND: Duration = Duration::from_secs(5);
 /// Whom a `status` is for, while the model servers are asked.
 #[derive(Debug)]
 pub(super) struct Asker {
-    turn: TurnId,
-    envelope: Envelope,
+    pub(super) turn: TurnId,
+    pub(super) envelope: Envelope,
 }
 
 impl Mesh {
@@ -43,7 +43,7 @@ impl Mesh {
         let text = match command {
             Command::Help => Some(commands::help(self.trigger.word())),
             Command::Ping => Some(commands::pong(&letter.signal)),
-            Command::Confirmation => Some(commands::NOTHING_TO_CONFIRM.to_owned()),
+            Command::Confirmation => self.confirm(letter, peer),
             Command::More => match self.outbox.more(&peer.id, now) {
                 Ok(0) => Some(commands::NOTHING_MORE.to_owned()),
                 Ok(_) => None,
@@ -124,15 +124,14 @@ impl Mesh {
     }
 
     /// The scope of a peer of whom something is remembered under its key.
-    fn remembered(&self, envelope: &Envelope, peer: &Peer) -> Option<CallerScope> {
-        let scope = policy::scope(&self.config, envelope, peer).ok()?;
+    pub(super) fn remembered(&self, envelope: &Envelope, peer: &Peer) -> Option<CallerScope> {
+        let scope = self.scope(envelope, peer).ok()?;
         scope.history_key().is_some().then_some(scope)
     }
 
     fn who(&self, envelope: &Envelope, peer: &Peer, now: Now) -> String {
-        let granted = policy::scope(&self.config, envelope, peer)
-            .map(|scope| scope.granted_categories())
-            .unwrap_or_default();
+        let granted =
+            self.scope(envelope, peer).map(|scope| scope.granted_categories()).unwrap_or_default();
         let per_hour = self.config.queries_per_hour;
         let left = self.budgets.questions_left(verified(peer), per_hour, now.mono_ms);
         let key = peer.key.or(envelope.signed_key.filter(|_| peer.assurance == Assurance::Signed));
@@ -141,7 +140,7 @@ impl Mesh {
 
     /// Learns in a task of its own which model is there, for `status`.
     fn ask_around(&self, turn: TurnId, envelope: &Envelope, peer: &Peer) {
-        let Ok(scope) = policy::scope(&self.config, envelope, peer) else { return };
+        let Ok(scope) = self.scope(envelope, peer) else { return };
         let asker = Asker { turn, envelope: envelope.clone() };
         let (answerer, results) = (Arc::clone(&self.answerer), self.results.clone());
         let cancel = self.cancel.clone();

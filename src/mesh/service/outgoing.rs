@@ -77,6 +77,7 @@ impl Mesh {
             kind,
             hops: envelope.hops,
             text,
+            secret: None,
         }
     }
 

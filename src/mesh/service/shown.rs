@@ -4,10 +4,11 @@ use tombolo_hw::preset::Preset;
 use tombolo_hw::region::Region;
 
 use super::Mesh;
+use crate::assistant::{Assurance, CallerScope};
 use crate::clock::Now;
 use crate::mesh::airtime::law::Law;
 use crate::mesh::inbox;
-use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus, Sizes};
+use crate::mesh::view::{AnsweringView, ContactView, MeshQuery, MeshStatus, Sizes};
 use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
 
 impl Mesh {
@@ -84,7 +85,7 @@ impl Mesh {
         AnsweringView {
             enabled: self.config.enabled,
             trusted_only: self.config.trusted_only,
-            allowed_contacts: self.contacts.view(),
+            allowed_contacts: self.contact_views(),
             denied_askers: self
                 .config
                 .denied_askers
@@ -97,6 +98,27 @@ impl Mesh {
             trigger: self.trigger.word().to_owned(),
             channels: self.config.channels.clone(),
         }
+    }
+
+    /// The contacts, with the grants that count now.
+    fn contact_views(&self) -> Vec<ContactView> {
+        let mut views = self.contacts.view();
+        for (view, contact) in views.iter_mut().zip(self.contacts.entries()) {
+            let Some(known) = self.standing(contact) else { continue };
+            let scope = self.answerer.current(CallerScope::Mesh {
+                peer_id: known.caller.clone(),
+                name: known.name,
+                assurance: Assurance::Verified,
+                granted: known.base,
+            });
+            let granted = scope.granted_categories();
+            view.grants = granted.iter().map(ToString::to_string).collect();
+            view.grants_source = match self.answerer.grants_source(&known.caller) {
+                "default" if known.configured => "configuration",
+                source => source,
+            };
+        }
+        views
     }
 
     /// What the operator should put right.

@@ -2,6 +2,7 @@
 
 mod authority;
 mod bench;
+mod confirm;
 mod fairness;
 mod halt;
 mod manners;

@@ -57,6 +57,8 @@ pub(super) enum Report {
     Turn(Finished),
     /// Where the model is, for a `status`; `None` when nobody said in time.
     Model(Asker, Option<ModelPlace>),
+    /// What is to be said about a call that waited for a confirmation.
+    Decided(Asker, Option<String>),
 }
 
 /// A turn's task has ended.
@@ -148,7 +150,7 @@ impl Mesh {
                 continue;
             };
             let peer = self.identify(&turn.question.envelope);
-            let scope = match policy::scope(&self.config, &turn.question.envelope, &peer) {
+            let scope = match self.scope(&turn.question.envelope, &peer) {
                 Ok(scope) => scope,
                 Err(reason) => {
                     self.queue.done(&id);
@@ -238,6 +240,7 @@ impl Mesh {
         let Some(turn) = self.turns.remove(&id) else { return };
         let (outcome, text) = match reply.status {
             ChatStatus::Stopped => {
+                self.answerer.drop_pending(&turn.peer);
                 self.end(&id, &turn.peer, None, Outcome::Stopped, now);
                 return;
             }
@@ -246,7 +249,12 @@ impl Mesh {
             }
             ChatStatus::Answered | ChatStatus::Failed => (Outcome::Failed, one_line(&reply.text)),
         };
-        let new = self.new_reply(id, &turn.question.envelope, &peer, ReplyKind::Answer, text);
+        let envelope = &turn.question.envelope;
+        self.wait_for_decision(&id, envelope);
+        let (new, outcome) = match self.question_for_code(&id, envelope, &peer) {
+            Some(question) => (question, Outcome::AskedBack),
+            None => (self.new_reply(id, envelope, &peer, ReplyKind::Answer, text), outcome),
+        };
         self.hand_over(
             Unsubmitted {
                 reply: new,

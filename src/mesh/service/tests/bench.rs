@@ -55,6 +55,17 @@ pub struct Script {
     rule: Mutex<Arc<Rule>>,
 }
 
+impl Default for Script {
+    fn default() -> Script {
+        Script {
+            asked: Mutex::default(),
+            ended: Mutex::default(),
+            place: Mutex::new(Some(ModelPlace::Local)),
+            rule: Mutex::new(Arc::new(|_: &str| Act::Say("fine".to_owned()))),
+        }
+    }
+}
+
 impl Answerer for Script {
     fn chat(&self, context: ChatContext, text: String) -> Answer<'_> {
         let act = (self.rule.lock().unwrap().clone())(&text);
@@ -243,6 +254,17 @@ impl Bench {
         config: MeshConfig,
         rule: impl Fn(&str) -> Act + Send + Sync + 'static,
     ) -> Bench {
+        let script = Arc::new(Script { rule: Mutex::new(Arc::new(rule)), ..Script::default() });
+        Bench::answered_by(folder, config, script.clone(), script)
+    }
+
+    /// The same with an assistant of one's own; the script is asked nothing then.
+    pub fn answered_by(
+        folder: tempfile::TempDir,
+        config: MeshConfig,
+        script: Arc<Script>,
+        answerer: Arc<dyn Answerer>,
+    ) -> Bench {
         let (link, link_events) = mpsc::channel(256);
         let radio = Arc::new(FakeRadio {
             sent: Mutex::default(),
@@ -250,18 +272,12 @@ impl Bench {
             contacts: Mutex::default(),
             refuses: AtomicBool::new(false),
         });
-        let script = Arc::new(Script {
-            asked: Mutex::default(),
-            ended: Mutex::default(),
-            place: Mutex::new(Some(ModelPlace::Local)),
-            rule: Mutex::new(Arc::new(rule)),
-        });
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let handle = spawn(MeshParts {
             mesh: config,
             airtime: AirtimeConfig { share: 1.0, ..AirtimeConfig::default() },
             data_dir: folder.path().to_owned(),
-            answerer: script.clone(),
+            answerer,
             radio: radio.clone(),
             events: link_events,
             clock,
