@@ -132,10 +132,10 @@ pub fn rotate(path: &Path, older: &Path) -> Result<(), StoreError> {
     fs::rename(path, older).map_err(StoreError::at("renaming", path))
 }
 
-/// Waits until this process alone holds the lock of that file, which is made where it is missing. Held until
-/// the file is dropped.
-pub fn wait_for_lock(path: &Path) -> io::Result<File> {
-    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+/// Waits until this process alone holds that folder's lock, which is released with the file. It is a lock on
+/// the folder itself: nothing is left in it.
+pub fn wait_for_lock(folder: &Path) -> io::Result<File> {
+    let file = File::open(folder)?;
     file.lock()?;
     Ok(file)
 }

@@ -3,7 +3,7 @@
 //! Judges nothing.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -124,6 +124,10 @@ impl<'a> MakeWriter<'a> for Sink {
 impl Log {
     /// Begins to listen.
     pub fn listen() -> Log {
+        // While there is only one subscriber, `tracing` asks that of the thread on which a line is first
+        // met whether anybody wants it; here that may be another test's thread, which has none.
+        static SECOND: OnceLock<tracing::Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::registry()));
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
