@@ -271,6 +271,9 @@ impl Outbox {
         let mut changed = reply.clone();
         let entry = changed.parts.get_mut(index)?;
         entry.add_id(id);
+        // Under the id that it had, after a lost link: a peer behind a relay that has it acks it no second
+        // time, so this is the one repetition that a part gets which is only passed on.
+        entry.relayed_again |= again.is_some();
         entry.stage = Stage::Handed;
         entry.known = Known::Sent;
         entry.airtime_us = airtime_us;
