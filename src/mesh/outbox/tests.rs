@@ -6,6 +6,7 @@ mod pace;
 mod recalling;
 mod refusals;
 mod simulated;
+mod storm;
 
 use std::sync::Arc;
 
