@@ -1,4 +1,4 @@
-//! The web server: the embedded pages, `/rpc`, `/events` and `/healthz`.
+//! The web server: the embedded pages, `/rpc`, `/events`, `/healthz` and `/metrics`.
 //!
 //! Owns the routes, the check of `Host` before all of them, and the security headers after all of them.
 //! Decides nothing about a call: that is RPC's.
@@ -42,6 +42,7 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/chat/", page(&aiui, Kind::ChatPage))
         .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
         .route("/events", get(rpc::events::stream::get).with_state(Arc::clone(&services)))
+        .route("/metrics", get(rpc::metrics::get).with_state(Arc::clone(&services)))
         .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
     for asset in node_files {
         if asset.name == "icon.svg" {
