@@ -104,6 +104,11 @@ async fn node_page(
     headers: HeaderMap,
     peer: Option<Extension<Peer>>,
 ) -> Response {
+    // The same link as is printed, in a form that survives programs which cut a `#` off.
+    let setup = uri.query().and_then(|query| query.strip_prefix("setup="));
+    if let Some(token) = setup.and_then(rpc::auth::Token::parse) {
+        return Redirect::to(&format!("/#setup={}", token.text())).into_response();
+    }
     let token = uri.query().and_then(|query| query.strip_prefix("login="));
     let Some(token) = token.filter(|_| method == Method::GET) else {
         return of_kind(body(page.index.as_deref()), Kind::NodePage);

@@ -25,6 +25,7 @@ mod rpc_chat;
 mod rpc_connections;
 mod rpc_contract;
 mod rpc_events;
+mod rpc_guide;
 mod rpc_leg;
 mod rpc_metrics;
 mod rpc_node;
