@@ -25,6 +25,11 @@ pub fn lines() -> &'static Lines {
 pub fn start(fallback: &str) {
     let filter =
         EnvFilter::try_from_env("TOMBOLO_LOG").unwrap_or_else(|_| EnvFilter::new(fallback));
+    // That library writes whole messages of tools at debug level.
+    let filter = match "rmcp=off".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
     let printed = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())

@@ -72,7 +72,7 @@ async fn every_example_of_the_guide_is_answered_as_it_says() {
     let setup = log.split("#setup=").nth(1).unwrap().split_whitespace().next().unwrap();
     let (mut cookie, mut token) = (String::new(), String::new());
     let examples = blocks("http");
-    assert!(examples.len() > 20 && examples.len() % 2 == 0, "{}", examples.len());
+    assert!(examples.len() > 20 && examples.len().is_multiple_of(2), "{}", examples.len());
     for pair in examples.chunks(2) {
         let (request, said) = (&pair[0], parts(&pair[1]));
         let filled =

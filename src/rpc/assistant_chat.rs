@@ -106,7 +106,8 @@ async fn chat(
     let turn =
         services.turns.begin(&login.session_id, turn_id.clone(), &text, |cancel| async move {
             let tools = assistant.list_tools(&scope).into_iter();
-            let categories = tools.map(|(tool, _)| (tool.name.to_owned(), tool.category)).collect();
+            let categories =
+                tools.map(|(tool, _)| (tool.name.to_string(), tool.category)).collect();
             let watch = Watch::begin(bus, session, id.clone(), categories);
             let context = ChatContext { scope, turn_id: id, cancel, answer_bytes: None };
             let began = counting.clock.now().mono_ms;
