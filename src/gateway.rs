@@ -5,7 +5,7 @@
 mod sources;
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use crate::radio::link::{self, LinkParts};
 use crate::radio::system_clock;
 use crate::radio::transport::Connector;
 use crate::rpc::Services;
+use crate::rpc::events::{Changed, Event};
 use crate::secrets::{Secret, Secrets};
 use crate::sim::{Sim, SimConfig};
 use crate::tools::{self, ToolSet};
@@ -171,7 +172,26 @@ impl Gateway {
     /// A path with a token that logs a browser in once, for whoever can read this terminal.
     pub fn login_link(&self) -> String {
         let token = self.services.auth.one_time_link_token();
-        format!("http://{}/?login={}", self.address, token.expose())
+        format!("http://{}/?login={}", self.page_address(), token.expose())
+    }
+
+    /// The link for setting the first password, while there is none. The token stands behind a `#`, which
+    /// no browser sends to anybody.
+    pub fn setup_link(&self) -> Option<String> {
+        let token = self.setup_token.as_ref()?;
+        Some(format!("http://{}/#setup={}", self.page_address(), token.expose()))
+    }
+
+    /// Where a browser on this machine finds the pages: nobody is at home at the wildcard address.
+    fn page_address(&self) -> SocketAddr {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        address
     }
 
     /// The daemon is going down.
@@ -207,6 +227,7 @@ impl Gateway {
         self.config.mesh = new.mesh;
         self.config.airtime = new.airtime;
         self.config.assistant = new.assistant;
+        self.services.events.publish(Event::Changed(Changed::Settings));
         info!("the configuration was read again");
     }
 

@@ -1,4 +1,4 @@
-//! The web server: the embedded pages, `/rpc`, `/events` and `/healthz`.
+//! The web server: the embedded pages, `/rpc`, `/events`, `/healthz` and `/metrics`.
 //!
 //! Owns the routes, the check of `Host` before all of them, and the security headers after all of them.
 //! Decides nothing about a call: that is RPC's.
@@ -42,6 +42,7 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/chat/", page(&aiui, Kind::ChatPage))
         .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
         .route("/events", get(rpc::events::stream::get).with_state(Arc::clone(&services)))
+        .route("/metrics", get(rpc::metrics::get).with_state(Arc::clone(&services)))
         .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
     for asset in node_files {
         if asset.name == "icon.svg" {
@@ -103,6 +104,11 @@ async fn node_page(
     headers: HeaderMap,
     peer: Option<Extension<Peer>>,
 ) -> Response {
+    // The same link as is printed, in a form that survives programs which cut a `#` off.
+    let setup = uri.query().and_then(|query| query.strip_prefix("setup="));
+    if let Some(token) = setup.and_then(rpc::auth::Token::parse) {
+        return Redirect::to(&format!("/#setup={}", token.text())).into_response();
+    }
     let token = uri.query().and_then(|query| query.strip_prefix("login="));
     let Some(token) = token.filter(|_| method == Method::GET) else {
         return of_kind(body(page.index.as_deref()), Kind::NodePage);

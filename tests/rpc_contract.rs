@@ -139,9 +139,14 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
     let result = &contract["methods"]["auth.login"]["result"];
     fits(result, &login.json()["result"], "auth.login").unwrap();
 
+    // The one that is revoked.
+    node.login(None).await;
+    let list = node.rpc("auth.sessions", json!({})).session(&session).send().await.json();
+    let revoke = json!({ "id": list["result"]["sessions"][1]["id"] });
     let mut covered = vec!["auth.login", "auth.setup"];
     for (method, params) in [
         ("auth.whoami", json!({})),
+        ("auth.revoke", revoke),
         ("assistant.chat", json!({ "text": "How much disk space is left?", "turn_id": "t-1" })),
         ("assistant.chat", json!({ "text": "And now?" })),
         ("assistant.stop", json!({ "turn_id": "t-1" })),
@@ -167,6 +172,7 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("mesh.messages", json!({})),
         ("mesh.messages", json!({ "limit": 1 })),
         ("mesh.airtime", json!({})),
+        ("mesh.history", json!({})),
         ("mesh.stop-all", json!({})),
         ("mesh.stop-all", json!({ "resume": true })),
         ("mesh.radio-accept", json!({ "fingerprint": "0000" })),
@@ -174,6 +180,9 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("system.log", json!({})),
         ("system.log", json!({ "limit": 1, "level": "warn" })),
         ("system.info", json!({})),
+        ("auth.sessions", json!({})),
+        ("auth.set-password", json!({ "role": "viewer", "new": "only looking around" })),
+        ("auth.set-password", json!({ "role": "viewer", "new": null })),
         ("auth.logout", json!({})),
     ] {
         let row = &contract["methods"][method];

@@ -57,13 +57,18 @@ impl Node {
 
     /// With an assistant of one's own.
     pub async fn with(data_dir: &Path, assistant: Assistant) -> Node {
-        let (mesh, mesh_asked) = scripted_mesh();
         let config = Config { data_dir: data_dir.to_owned(), ..Config::default() };
+        Node::configured(config, Arc::new(assistant)).await
+    }
+
+    /// With a configuration of one's own.
+    pub async fn configured(config: Config, assistant: Arc<Assistant>) -> Node {
+        let (mesh, mesh_asked) = scripted_mesh();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let secrets = Secrets::open(data_dir).unwrap();
+        let secrets = Secrets::open(&config.data_dir).unwrap();
         let services =
-            Services::new(&config, address, Arc::new(assistant), mesh, secrets, TaskTracker::new());
+            Services::new(&config, address, assistant, mesh, secrets, TaskTracker::new());
         let services = Arc::new(services.unwrap());
         let cancel = CancellationToken::new();
         let serving =
@@ -401,6 +406,7 @@ pub fn one_of_each_mesh_event() -> Vec<MeshEvent> {
         MeshEvent::TurnStarted { turn_id: turn(), name: "Ana".to_owned() },
         MeshEvent::TurnEnded {
             turn_id: turn(),
+            answered: true,
             backend: "ollama".to_owned(),
             tools,
             millis: 900,

@@ -286,6 +286,8 @@ mod tests {
             ("[assistant.claude]\nurl = \"http://127.0.0.1.evil.example\"", false),
             ("[mesh]\nqueries_per_hour = 1", true),
             ("[mesh]\nqueries_per_hour = 0", false),
+            ("[http]\nforwarded = true", true),
+            ("[http]\nforwarded = \"yes\"", false),
             ("[radio.settings]\nhop_limit = 7", true),
             ("[radio.settings]\nhop_limit = 8", false),
             ("[mesh]\ntrigger = \"12345678901234567890\"", true),

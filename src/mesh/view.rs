@@ -70,6 +70,8 @@ pub enum MeshEvent {
     TurnEnded {
         /// The turn.
         turn_id: TurnId,
+        /// Is there an answer, and not only a line that says why there is none?
+        answered: bool,
         /// The leg that answered.
         backend: String,
         /// The tool ledger.

@@ -103,6 +103,7 @@ async fn chat(
     let (assistant, scope) = (Arc::clone(&services.assistant), operator_scope(login));
     let (question, id) = (text.clone(), turn_id.clone());
     let (bus, session) = (services.events.clone(), login.session_id.clone());
+    let counting = Arc::clone(services);
     let turn =
         services.turns.begin(&login.session_id, turn_id.clone(), &text, |cancel| async move {
             let tools = assistant.list_tools(&scope).into_iter();
@@ -110,8 +111,11 @@ async fn chat(
                 tools.map(|(tool, _)| (tool.name.to_string(), tool.category)).collect();
             let watch = Watch::begin(bus, session, id.clone(), categories);
             let context = ChatContext { scope, turn_id: id, cancel, answer_bytes: None };
+            let began = counting.clock.now().mono_ms;
             let reply = assistant.chat_watched(context, &question, &watch).await;
             watch.end(reply.status, &reply.backend);
+            let millis = counting.clock.now().mono_ms.saturating_sub(began);
+            counting.figures.operator_turn(&reply, millis);
             reply
         });
     let running = turn.map_err(|not_begun| match not_begun {

@@ -42,12 +42,18 @@ pub(super) async fn dispatch(
     csrf: Option<&str>,
     request: Request,
 ) -> Outcome {
+    let known = methods::find(&request.method).map(|method| method.name);
     let login = match authorise(services, client, csrf, &request.method) {
         Ok(login) => login,
-        Err(error) => return Outcome { result: Err(error), new_token: None },
+        Err(error) => {
+            let result = Err(error);
+            services.figures.call(known, &result);
+            return Outcome { result, new_token: None };
+        }
     };
     let mut call = Call { services, client, login, new_token: None };
     let result = run(&mut call, &request.method, request.params).await;
+    services.figures.call(known, &result);
     if result.is_ok()
         && let Some(what) = changed_by(&request.method)
     {

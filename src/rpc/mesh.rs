@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
+use super::history;
 use super::message::{self, NoParams};
 use super::schema::{count, flag, list, node_id, number, object, one_of, or_null, text};
 use crate::mesh::view::MeshGone;
@@ -64,6 +65,7 @@ pub(super) async fn handle(
     match method {
         "mesh.status" => to_json(&mesh.status().await.map_err(gone)?),
         "mesh.nodes" => Ok(json!({ "nodes": mesh.nodes().await.map_err(gone)? })),
+        "mesh.history" => history::history(call.services).await,
         "mesh.airtime" => to_json(&mesh.airtime().await.map_err(gone)?),
         "mesh.assistant-status" => {
             let answering = mesh.answering().await.map_err(gone)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::auth::Role;
 use super::error::ErrorCode;
-use super::{assistant_grants, assistant_schema, auth_methods, mesh, system};
+use super::{assistant_grants, assistant_schema, auth_methods, history, mesh, system};
 
 /// Who may call a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,6 +250,15 @@ pub static METHODS: &[Method] = &[
         params: auth_methods::none,
         result: mesh::airtime_result,
         errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.history",
+        summary: "The last 24 hours for charts, the present one last.",
+        access: READERS,
+        csrf: true,
+        params: auth_methods::none,
+        result: history::result,
+        errors: &[],
     },
     Method {
         name: "mesh.stop-all",

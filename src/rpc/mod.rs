@@ -17,11 +17,14 @@ mod auth_methods;
 mod dispatcher;
 pub mod error;
 pub mod events;
+pub mod figures;
+mod history;
 pub mod http;
 mod legs;
 pub mod markdown;
 mod mesh;
 mod message;
+pub mod metrics;
 mod system;
 pub mod turns;
 
@@ -46,6 +49,7 @@ use crate::web::seats::Seats;
 use auth::{Auth, AuthError, Client, Token};
 use events::Bus;
 use events::stream::Streams;
+use figures::Figures;
 use legs::LegsMemory;
 use turns::Turns;
 
@@ -65,6 +69,8 @@ pub struct Services {
     pub events: Bus,
     /// The open streams of it.
     pub streams: Streams,
+    /// What is counted.
+    pub figures: Figures,
     /// The last lines of the log.
     pub lines: Lines,
     /// Which `Host` values are ours.
@@ -110,6 +116,7 @@ impl Services {
             turns: Turns::new(tracker),
             events: Bus::new(boot()?),
             streams: Streams::default(),
+            figures: Figures::with(history::read(&config.data_dir)),
             lines: telemetry::lines().clone(),
             hosts: Hosts::new(listening, &config.http.hosts),
             forwarded: Forwarded::new(config.http.forwarded),

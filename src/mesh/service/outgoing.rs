@@ -120,9 +120,11 @@ impl Mesh {
     pub(super) fn tidy(&mut self, now: Now) {
         for (end, parts) in std::mem::take(&mut self.handed_over) {
             let id = end.reply.id;
+            let answered = matches!(end.outcome, Outcome::Answered);
             self.end(&id, &end.peer, Some(end.words), end.outcome, now);
             self.tell(MeshEvent::TurnEnded {
                 turn_id: id,
+                answered,
                 backend: end.backend,
                 tools: end.tools,
                 millis: end.millis,

@@ -105,6 +105,7 @@ fn mesh_event() -> Value {
             "turn_ended",
             vec![
                 ("turn_id", turn_id()),
+                ("answered", flag("is there an answer, and not only why there is none?")),
                 ("backend", text("the leg that answered; empty when none did")),
                 ("tools", assistant_schema::tools()),
                 ("millis", count("in all")),

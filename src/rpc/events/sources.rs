@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Changed, Event};
 use crate::mesh::view::{MeshEvent, MeshStatus};
-use crate::rpc::Services;
+use crate::rpc::figures::hours::Hours;
+use crate::rpc::{Services, history};
 
 /// The status is looked at so often while somebody listens, and sent when it is another.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
+/// The channel is looked at so often, and the hours written where they have changed.
+const RECORD_EVERY: Duration = Duration::from_secs(60);
 /// The mesh side answers from memory; one that doesn't is on its way down.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -25,6 +28,10 @@ pub async fn run(services: Arc<Services>, cancel: CancellationToken) {
     let mut lines = services.lines.follow();
     let mut tick = interval(STATUS_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Not at once: the first look is worth as much after a minute, and a start has other things to do.
+    let mut minute = interval_at(Instant::now() + RECORD_EVERY, RECORD_EVERY);
+    minute.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut written = services.figures.counts().hours;
     let mut last = None;
     loop {
         tokio::select! {
@@ -33,6 +40,7 @@ pub async fn run(services: Arc<Services>, cancel: CancellationToken) {
             event = mesh.recv() => match event {
                 Ok(event) => {
                     let at = services.clock.now().unix_ms;
+                    services.figures.mesh(&event, at);
                     let changed = changed_by(&event);
                     bus.publish(Event::Mesh { at, event: Box::new(event) });
                     if let Some(what) = changed {
@@ -48,6 +56,14 @@ pub async fn run(services: Arc<Services>, cancel: CancellationToken) {
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => break,
             },
+            _ = minute.tick() => {
+                if let Ok(Ok(air)) = timeout(PATIENCE, services.mesh.airtime()).await
+                    && let Some(percent) = air.channel_utilization
+                {
+                    services.figures.channel(percent, services.clock.now().unix_ms);
+                }
+                record(&services, &mut written).await;
+            }
             _ = tick.tick() => {
                 if services.streams.count() > 0 {
                     status(&services, &mut last).await;
@@ -56,6 +72,21 @@ pub async fn run(services: Arc<Services>, cancel: CancellationToken) {
         }
     }
     bus.close();
+    record(&services, &mut written).await;
+}
+
+/// Writes the hours if they have changed. Lost are at most those of the last minute.
+async fn record(services: &Arc<Services>, written: &mut Hours) {
+    let hours = services.figures.counts().hours;
+    if hours == *written {
+        return;
+    }
+    let (data_dir, copy) = (services.data_dir.clone(), hours.clone());
+    let done = tokio::task::spawn_blocking(move || history::write(&data_dir, &copy)).await;
+    // Tried again in a minute; and a disk that is full is said by those whose files matter.
+    if matches!(done, Ok(Ok(()))) {
+        *written = hours;
+    }
 }
 
 async fn status(services: &Services, last: &mut Option<MeshStatus>) {
