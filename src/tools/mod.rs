@@ -6,6 +6,7 @@ mod ai_local;
 mod files;
 pub mod folder;
 pub mod network;
+mod search;
 pub mod system;
 pub mod workspace;
 
@@ -120,12 +121,14 @@ pub fn registry(data_dir: &Path) -> ToolRegistry {
 }
 
 /// All tools of this node. A category for which nothing is configured has none.
-fn configured(config: &ToolsConfig, sources: &Sources, _stop: &CancellationToken) -> Vec<ToolDef> {
+fn configured(config: &ToolsConfig, sources: &Sources, stop: &CancellationToken) -> Vec<ToolDef> {
     let data_dir = &sources.data_dir;
     let mut tools = system::tools(data_dir, &config.services);
     tools.extend(network::tools(&sources.mesh));
     tools.extend(ai_local::tools(&sources.ollama_url));
     tools.extend(files::tools(&Folders::new(&config.folders, data_dir)));
+    let documents = Folders::new(&config.documents, data_dir);
+    tools.extend(search::tools(&documents, data_dir, &sources.tracker, stop));
     tools
 }
 
