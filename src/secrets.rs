@@ -39,6 +39,8 @@ pub enum SecretName {
     OpenaiApiKey,
     /// The operator's password, as an argon2id hash.
     OperatorPassword,
+    /// `user:password` of a Bitcoin node.
+    BitcoinRpc,
 }
 
 impl SecretName {
@@ -48,6 +50,7 @@ impl SecretName {
             SecretName::ClaudeApiKey => "claude-api-key",
             SecretName::OpenaiApiKey => "openai-api-key",
             SecretName::OperatorPassword => "operator-password",
+            SecretName::BitcoinRpc => "bitcoin-rpc",
         }
     }
 }
@@ -90,9 +93,12 @@ impl Secrets {
             return Err(SecretError::Exposed { path: folder, mode: 0o700 });
         }
         let secrets = Secrets { folder };
-        for name in
-            [SecretName::ClaudeApiKey, SecretName::OpenaiApiKey, SecretName::OperatorPassword]
-        {
+        for name in [
+            SecretName::ClaudeApiKey,
+            SecretName::OpenaiApiKey,
+            SecretName::OperatorPassword,
+            SecretName::BitcoinRpc,
+        ] {
             secrets.read(name)?;
         }
         Ok(secrets)

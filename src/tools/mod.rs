@@ -3,9 +3,12 @@
 //! Owns what each does. A tool never asks who calls: that is decided before it runs.
 
 mod ai_local;
+mod apps;
 mod files;
 pub mod folder;
+mod media;
 pub mod network;
+mod notes;
 mod search;
 pub mod system;
 pub mod workspace;
@@ -129,6 +132,9 @@ fn configured(config: &ToolsConfig, sources: &Sources, stop: &CancellationToken)
     tools.extend(files::tools(&Folders::new(&config.folders, data_dir)));
     let documents = Folders::new(&config.documents, data_dir);
     tools.extend(search::tools(&documents, data_dir, &sources.tracker, stop));
+    tools.extend(notes::tools(config.notes, data_dir));
+    tools.extend(media::tools(&Folders::new(&config.media, data_dir)));
+    tools.extend(apps::tools(&config.commands));
     tools
 }
 
