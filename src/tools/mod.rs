@@ -4,6 +4,7 @@
 
 mod ai_local;
 mod apps;
+mod bitcoin;
 mod files;
 pub mod folder;
 mod media;
@@ -135,6 +136,8 @@ fn configured(config: &ToolsConfig, sources: &Sources, stop: &CancellationToken)
     tools.extend(notes::tools(config.notes, data_dir));
     tools.extend(media::tools(&Folders::new(&config.media, data_dir)));
     tools.extend(apps::tools(&config.commands));
+    let wallet = config.wallet.as_deref();
+    tools.extend(bitcoin::tools(config.bitcoin.as_ref(), wallet, &sources.secrets));
     tools
 }
 
