@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod load;
+pub mod mcp;
 pub mod tools;
 
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// The node page and RPC.
     pub http: HttpConfig,
+    /// `[[mcp]]`: other programs that bring tools.
+    pub mcp: Vec<mcp::McpServer>,
 }
 
 impl Default for Config {
@@ -47,6 +50,7 @@ impl Default for Config {
             assistant: AssistantConfig::default(),
             tools: ToolsConfig::default(),
             http: HttpConfig::default(),
+            mcp: Vec::new(),
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Gateway {
     pub sim: Option<Sim>,
     services: Arc<Services>,
     assistant: Arc<Assistant>,
-    tools: ToolSet,
+    tools: Arc<ToolSet>,
     config: Config,
     cancel: CancellationToken,
     tracker: TaskTracker,
@@ -72,8 +72,24 @@ impl Gateway {
         let cancel = CancellationToken::new();
         let tracker = TaskTracker::new();
 
-        let assistant =
-            Arc::new(Assistant::new(&config.assistant, secrets.clone(), &config.data_dir)?);
+        let assistant = Assistant::new(&config.assistant, secrets.clone(), &config.data_dir)?;
+        // Before those of other programs: of two with one name the first stays.
+        let tools = Arc::new(ToolSet::default());
+        let assistant = assistant.with_source(tools.clone());
+        #[cfg(feature = "mcp")]
+        let assistant = assistant.with_source(crate::tools::mcp::Hub::start(
+            &config.mcp,
+            &config.data_dir,
+            &cancel,
+            &tracker,
+        )?);
+        #[cfg(not(feature = "mcp"))]
+        if !config.mcp.is_empty() {
+            bail!(
+                "this program was built without the feature mcp: take [[mcp]] out of the configuration"
+            );
+        }
+        let assistant = Arc::new(assistant);
 
         let listener = TcpListener::bind(config.http.listen)
             .await
@@ -110,7 +126,7 @@ impl Gateway {
             tracker: tracker.clone(),
             cancel: cancel.clone(),
         };
-        let tools = ToolSet::start(sources, &config.tools, assistant.tools())?;
+        tools.start(sources, &config.tools)?;
 
         let services = Arc::new(Services::new(
             &config,
@@ -157,6 +173,7 @@ impl Gateway {
             ("data_dir", new.data_dir == self.config.data_dir),
             ("radio", new.radio == self.config.radio),
             ("http", new.http == self.config.http),
+            ("mcp", new.mcp == self.config.mcp),
         ] {
             if !same {
                 warn!(key, "a change of this key takes effect at the next start");

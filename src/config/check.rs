@@ -65,6 +65,13 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         }
     }
 
+    for right in config.mcp.iter().enumerate().filter_map(|(at, server)| {
+        let twice = config.mcp.iter().take(at).any(|other| other.name == server.name);
+        server.fault(twice)
+    }) {
+        fault("mcp", &right);
+    }
+
     let urls = [
         ("assistant.ollama.url", Some(&config.assistant.ollama.url)),
         ("assistant.claude.url", Some(&config.assistant.claude.url)),

@@ -14,7 +14,7 @@ use super::workspace::Workspace;
 use super::workspace::process::{Limits, run_fixed, status_words};
 use crate::assistant::PermissionCategory;
 use crate::assistant::loop_::MAX_TOOL_RESULT_CHARS;
-use crate::assistant::tools::ToolDef;
+use crate::assistant::tools::{ForeignDescription, ToolDef};
 use crate::config::tools::Command;
 use crate::invisible;
 
@@ -33,18 +33,17 @@ pub(super) fn tools(commands: &[Command]) -> Vec<ToolDef> {
 }
 
 fn tool(command: Arc<Command>) -> ToolDef {
-    ToolDef::described(
-        format!("app_{}", command.name.0),
-        command.description.0.clone(),
-        json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        PermissionCategory::Apps,
-        !command.safe,
-        move |_| {
-            let command = command.clone();
-            Box::pin(async move { run(&command).await })
-        },
-    )
-    .foreign()
+    let about = ForeignDescription {
+        name: format!("app_{}", command.name.0),
+        description: command.description.0.clone(),
+        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        category: PermissionCategory::Apps,
+        destructive: !command.safe,
+    };
+    ToolDef::foreign(about, move |_| {
+        let command = command.clone();
+        Box::pin(async move { run(&command).await })
+    })
 }
 
 async fn run(command: &Command) -> Result<String, String> {
@@ -122,7 +121,7 @@ mod tests {
         assert!(file.exists());
         let (outcome, words) = caller.run("app_say", json!({"more": "; id"})).await;
         assert_eq!(outcome, ToolOutcome::BadArguments);
-        assert!(words.contains("more: there is no such argument"), "{words}");
+        assert!(words.contains("no argument `more`"), "{words}");
     }
 
     #[tokio::test]

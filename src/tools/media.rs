@@ -102,7 +102,7 @@ fn list_tool(folders: Folders) -> ToolDef {
         let folders = folders.clone();
         Box::pin(super::blocking(move || Ok(list(&folders, &arguments))))
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn describe_tool(folders: Folders) -> ToolDef {
@@ -122,7 +122,7 @@ fn describe_tool(folders: Folders) -> ToolDef {
         let folders = folders.clone();
         Box::pin(super::blocking(move || describe(&folders, &path)))
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn list(folders: &Folders, arguments: &ListArguments) -> String {
@@ -277,7 +277,7 @@ mod tests {
         let (outcome, words) = caller.run("media_list", json!({"kind": "song"})).await;
         assert_eq!(outcome, ToolOutcome::BadArguments);
         assert!(
-            words.contains("kind: expected one of \"picture\", \"sound\", \"film\""),
+            words.contains("`kind` must be one of \"picture\", \"sound\", \"film\""),
             "{words}"
         );
     }

@@ -133,7 +133,7 @@ fn list_tool(books: Arc<Notebooks>) -> ToolDef {
             Ok(words(&book?.notes()?, limit.unwrap_or(DEFAULT_SHOWN), "[there are no notes]"))
         }))
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn search_tool(books: Arc<Notebooks>) -> ToolDef {
@@ -165,7 +165,7 @@ fn search_tool(books: Arc<Notebooks>) -> ToolDef {
             Ok(words(&notes, MAX_SHOWN, "[no note has these words]"))
         }))
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn delete_tool(books: Arc<Notebooks>) -> ToolDef {

@@ -112,7 +112,7 @@ fn search_tool(library: Arc<Library>) -> ToolDef {
         let library = library.clone();
         Box::pin(async move { library.search(query, limit.unwrap_or(DEFAULT_HITS)).await })
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn read_tool(library: Arc<Library>) -> ToolDef {
@@ -135,7 +135,7 @@ fn read_tool(library: Arc<Library>) -> ToolDef {
         let library = library.clone();
         Box::pin(async move { library.read(document, line).await })
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 impl Library {

@@ -105,7 +105,7 @@ async fn a_notebook_is_bounded_and_a_broken_line_costs_only_itself() {
     let (outcome, words) =
         world.operator.run("notes_add", json!({ "text": format!("{longest}x") })).await;
     assert_eq!(outcome, ToolOutcome::BadArguments);
-    assert!(words.contains("text: expected a text of 1 to 1000 characters"), "{words}");
+    assert!(words.contains("`text` must be of type string, 1 to 1000 characters"), "{words}");
     let (outcome, _) = world.operator.run("notes_add", json!({"text": " \u{200b} "})).await;
     assert_eq!(outcome, ToolOutcome::Failed);
 

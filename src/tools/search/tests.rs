@@ -110,7 +110,7 @@ async fn results_are_bounded_however_long_the_documents_are() {
     let (outcome, words) =
         world.caller.run("documents_search", json!({"query": "pump", "limit": MAX_HITS + 1})).await;
     assert_eq!(outcome, ToolOutcome::BadArguments);
-    assert!(words.contains("limit: expected a whole number of 1 to 10"), "{words}");
+    assert!(words.contains("`limit` must be of type integer, 1 to 10"), "{words}");
     let (_, text) = world.caller.run("documents_read", json!({"document": "library/0.md"})).await;
     assert!(text.chars().count() <= MAX_TOOL_RESULT_CHARS, "{}", text.chars().count());
 }
