@@ -104,7 +104,6 @@ async fn every_tool_keeps_to_its_schema_and_says_what_it_needs() {
             "notes_delete",
             "system_disk_status",
             "system_service_restart",
-            "system_services",
             "system_status",
             "wallet_balance",
             "wallet_receive_address"
@@ -147,9 +146,10 @@ async fn a_peers_prompt_is_small() {
         assurance: Assurance::Verified,
         granted: [PermissionCategory::System].into(),
     };
-    for (text, most) in
-        [("", MAX_TOKENS), ("[tools]\nservices = [{ name = \"gpsd\", restart = true }]", 430)]
-    {
+    for (text, most) in [
+        ("", MAX_TOKENS),
+        ("[tools]\nservices = [{ name = \"gpsd\", restart = true }]", MAX_TOKENS),
+    ] {
         let (_temp, _set, registry) = set(text);
         let tools: Vec<_> = registry
             .offered_to(&peer)
