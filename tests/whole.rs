@@ -30,3 +30,4 @@ mod rpc_node;
 mod rpc_pages;
 mod rpc_refusals;
 mod rpc_sessions;
+mod tools;
