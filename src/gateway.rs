@@ -51,7 +51,7 @@ pub struct Gateway {
     pub sim: Option<Sim>,
     services: Arc<Services>,
     assistant: Arc<Assistant>,
-    tools: ToolSet,
+    tools: Arc<ToolSet>,
     config: Config,
     cancel: CancellationToken,
     tracker: TaskTracker,
@@ -79,6 +79,9 @@ impl Gateway {
         let tracker = TaskTracker::new();
 
         let assistant = Assistant::new(&config.assistant, secrets.clone(), &config.data_dir)?;
+        // Before those of other programs: of two with one name the first stays.
+        let tools = Arc::new(ToolSet::default());
+        let assistant = assistant.with_source(tools.clone());
         #[cfg(feature = "mcp")]
         let assistant = assistant.with_source(crate::tools::mcp::Hub::start(
             &config.mcp,
@@ -140,7 +143,7 @@ impl Gateway {
             tracker: tracker.clone(),
             cancel: cancel.clone(),
         };
-        let tools = ToolSet::start(sources, &config.tools, assistant.tools())?;
+        tools.start(sources, &config.tools)?;
 
         let services = Arc::new(Services::new(
             &config,

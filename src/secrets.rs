@@ -41,15 +41,18 @@ pub enum SecretName {
     OperatorPassword,
     /// The viewers' password, as an argon2id hash.
     ViewerPassword,
+    /// `user:password` of a Bitcoin node.
+    BitcoinRpc,
 }
 
 impl SecretName {
     /// All of them.
-    pub const ALL: [SecretName; 4] = [
+    pub const ALL: [SecretName; 5] = [
         SecretName::ClaudeApiKey,
         SecretName::OpenaiApiKey,
         SecretName::OperatorPassword,
         SecretName::ViewerPassword,
+        SecretName::BitcoinRpc,
     ];
 
     fn is_password(self) -> bool {
@@ -63,6 +66,7 @@ impl SecretName {
             SecretName::OpenaiApiKey => "openai-api-key",
             SecretName::OperatorPassword => "operator-password",
             SecretName::ViewerPassword => "viewer-password",
+            SecretName::BitcoinRpc => "bitcoin-rpc",
         }
     }
 }

@@ -37,3 +37,4 @@ mod rpc_pages;
 mod rpc_refusals;
 mod rpc_roles;
 mod rpc_sessions;
+mod tools;

@@ -14,7 +14,7 @@ use super::backends::claude::Claude;
 use super::backends::offline::Offline;
 use super::backends::ollama;
 use super::backends::{Backend, ToolCall, Turn};
-use super::caller::CallerScope;
+use super::caller::{CallerScope, PermissionCategory};
 use super::guard::Guard;
 use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
@@ -115,7 +115,7 @@ impl Assistant {
     /// All tools that there are now.
     fn registry(&self) -> ToolRegistry {
         let more = self.sources.iter().flat_map(|source| source.tools());
-        self.tools.with(more)
+        self.tools.clone().with(more)
     }
 
     /// Takes a configuration that was read again; turns that run go on with the old one.
@@ -249,22 +249,15 @@ impl Assistant {
     }
 
     /// Every tool, and whether this caller may use it.
-    pub fn list_tools(&self, scope: &CallerScope) -> Vec<(Arc<ToolDef>, bool)> {
+    pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
         let authority = self.guard.grants.authority(scope);
-        let registry = self.registry();
         let may = |tool: &ToolDef| authority.permits(&tool.name, tool.category);
-        registry
-            .all()
-            .map(|tool| {
-                let may = may(&tool);
-                (tool, may)
-            })
-            .collect()
+        self.registry().all().map(|tool| (tool.clone(), may(tool))).collect()
     }
 
-    /// The tools themselves. What is replaced in them holds from the next request on.
-    pub fn tools(&self) -> &ToolRegistry {
-        &self.tools
+    /// The categories without a tool: nothing is configured for them.
+    pub fn unconfigured(&self) -> Vec<PermissionCategory> {
+        self.registry().unconfigured()
     }
 
     /// The legs. Asks the model servers, each for a short time only.

@@ -4,13 +4,11 @@
 //! whatever the model says. The model's output is an input to the check, never the check. Holds no
 //! tool itself.
 
-mod schema;
-
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,7 +19,7 @@ use super::backends::{ToolCall, ToolSpec};
 use super::caller::{CallerScope, PermissionCategory};
 use super::gate::{Called, Decision, Gate};
 use super::grants::{Authority, ToolMode};
-use super::{ToolOutcome, ToolRecord};
+use super::{ToolOutcome, ToolRecord, schema};
 
 /// What a tool's run gives: text for the model, or one line on why not.
 pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
@@ -29,7 +27,7 @@ pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 /// A tool: what the model is told, what it needs, and how it is run.
 #[derive(Clone)]
 pub struct ToolDef {
-    /// `[A-Za-z0-9_-]`, at most 64 of them, unique.
+    /// `[a-z0-9_-]`, at most 64, unique.
     pub name: Cow<'static, str>,
     /// For the model.
     pub description: Cow<'static, str>,
@@ -39,15 +37,33 @@ pub struct ToolDef {
     pub category: PermissionCategory,
     /// It changes something.
     pub destructive: bool,
-    /// Its result may hold words of somebody else than the operator and the node: once a turn has seen
+    /// Its results may hold words of somebody else than the operator and this program: once a turn has seen
     /// them, they may be behind whatever the model does next.
-    pub foreign: bool,
+    pub foreign_results: bool,
     handler: Arc<dyn Handler>,
 }
 
 trait Handler: Send + Sync {
     fn validate(&self, arguments: &Value) -> Result<(), String>;
     fn run(&self, caller: &CallerScope, arguments: Value) -> Run;
+}
+
+/// A tool of another program: what its arguments are, only its schema says.
+struct Foreign<F> {
+    run: F,
+}
+
+impl<F> Handler for Foreign<F>
+where
+    F: Fn(Value) -> Run + Send + Sync,
+{
+    fn validate(&self, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, _: &CallerScope, arguments: Value) -> Run {
+        (self.run)(arguments)
+    }
 }
 
 struct Typed<A, F> {
@@ -72,19 +88,6 @@ where
     }
 }
 
-/// A tool of another program: only its schema says what fits.
-struct Untyped<F>(F);
-
-impl<F: Fn(Value) -> Run + Send + Sync> Handler for Untyped<F> {
-    fn validate(&self, _: &Value) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn run(&self, _: &CallerScope, arguments: Value) -> Run {
-        (self.0)(arguments)
-    }
-}
-
 impl std::fmt::Debug for ToolDef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ToolDef({}, {}, destructive: {})", self.name, self.category, self.destructive)
@@ -106,6 +109,27 @@ pub struct Description {
     pub destructive: bool,
 }
 
+/// The same of a tool whose words are not ours.
+#[derive(Debug)]
+pub struct ForeignDescription {
+    /// See [`ToolDef::name`].
+    pub name: String,
+    /// See [`ToolDef::description`].
+    pub description: String,
+    /// See [`ToolDef::parameters`].
+    pub parameters: Value,
+    /// See [`ToolDef::category`]: the operator's word, never the program's.
+    pub category: PermissionCategory,
+    /// See [`ToolDef::destructive`]: likewise.
+    pub destructive: bool,
+}
+
+/// Tools that come and go while the daemon runs. Asked at the begin of each turn; a turn keeps what it got.
+pub trait ToolSource: Send + Sync {
+    /// Those there are now.
+    fn tools(&self) -> Vec<ToolDef>;
+}
+
 impl ToolDef {
     /// `A` is the struct that the parameters describe; it must deny unknown fields.
     pub fn new<A, F>(about: Description, run: F) -> ToolDef
@@ -116,8 +140,8 @@ impl ToolDef {
         ToolDef::for_caller(about, move |_: &CallerScope, arguments| run(arguments))
     }
 
-    /// The same for one that keeps something for each caller. It gives no authority: that was decided
-    /// before it runs.
+    /// The same for one that keeps something for each caller. Who calls gives it no authority: that was
+    /// decided before it runs.
     pub fn for_caller<A, F>(about: Description, run: F) -> ToolDef
     where
         A: DeserializeOwned + Send + 'static,
@@ -129,49 +153,43 @@ impl ToolDef {
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
-            foreign: false,
+            foreign_results: false,
             handler: Arc::new(Typed { run, arguments: std::marker::PhantomData }),
-        }
-    }
-
-    /// A tool that is described at run time. Its arguments are an object that fits the schema, as far as
-    /// that is understood here. Not foreign until [`ToolDef::foreign`] says so.
-    pub fn described<F>(
-        name: String,
-        description: String,
-        parameters: Value,
-        category: PermissionCategory,
-        destructive: bool,
-        run: F,
-    ) -> ToolDef
-    where
-        F: Fn(Value) -> Run + Send + Sync + 'static,
-    {
-        ToolDef {
-            name: Cow::Owned(name),
-            description: Cow::Owned(description),
-            parameters,
-            category,
-            destructive,
-            foreign: false,
-            handler: Arc::new(Untyped(run)),
         }
     }
 
     /// Its results may hold foreign words.
     #[must_use]
-    pub fn foreign(mut self) -> ToolDef {
-        self.foreign = true;
+    pub fn with_foreign_results(mut self) -> ToolDef {
+        self.foreign_results = true;
         self
     }
 
-    /// Takes the arguments as they are, or refuses them with the name of what is wrong and what would be
-    /// right. Never coerces: a number in quotes is no number.
-    pub fn validate(&self, arguments: &Value) -> Result<(), String> {
-        match schema::fault(&self.parameters, arguments) {
-            Some(fault) => Err(fault),
-            None => self.handler.validate(arguments),
+    /// A tool that is described at run time: its arguments are checked by that schema alone, and its results
+    /// are foreign.
+    pub fn foreign<F>(about: ForeignDescription, run: F) -> ToolDef
+    where
+        F: Fn(Value) -> Run + Send + Sync + 'static,
+    {
+        ToolDef {
+            name: Cow::Owned(about.name),
+            description: Cow::Owned(about.description),
+            parameters: about.parameters,
+            category: about.category,
+            destructive: about.destructive,
+            foreign_results: true,
+            handler: Arc::new(Foreign { run }),
         }
+    }
+
+    /// Checks the arguments by the schema, which names the field and what it should be, then deserializes
+    /// them. Never coerces: a number in quotes is no number.
+    pub fn validate(&self, arguments: &Value) -> Result<(), String> {
+        if !arguments.is_object() {
+            return Err("the arguments must be one JSON object".to_owned());
+        }
+        schema::check(&self.parameters, arguments)?;
+        self.handler.validate(arguments)
     }
 
     /// As a model sees it.
@@ -184,78 +202,53 @@ impl ToolDef {
     }
 }
 
-/// Tools that come and go while the daemon runs. Asked at the begin of each turn; a turn keeps what it got.
-pub trait ToolSource: Send + Sync {
-    /// Those there are now.
-    fn tools(&self) -> Vec<ToolDef>;
-}
-
-/// All tools, by name. Clones share them: what is replaced in one is replaced in all.
+/// All tools, by name.
 #[derive(Debug, Clone, Default)]
 pub struct ToolRegistry {
-    table: Arc<RwLock<Table>>,
-}
-
-type Table = Arc<BTreeMap<Cow<'static, str>, Arc<ToolDef>>>;
-
-fn table(tools: impl IntoIterator<Item = Arc<ToolDef>>) -> Table {
-    Arc::new(tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect())
+    tools: BTreeMap<Cow<'static, str>, ToolDef>,
 }
 
 impl ToolRegistry {
     /// A registry of these tools; of two with one name the later stays.
     pub fn new(tools: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
-        ToolRegistry { table: Arc::new(RwLock::new(table(tools.into_iter().map(Arc::new)))) }
-    }
-
-    /// Puts these in the place of all that were there. A call that runs goes on.
-    pub fn replace(&self, tools: impl IntoIterator<Item = ToolDef>) {
-        let new = table(tools.into_iter().map(Arc::new));
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = new;
-    }
-
-    fn table(&self) -> Table {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
+        ToolRegistry { tools: tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect() }
     }
 
     /// The tool of that name.
-    pub fn get(&self, name: &str) -> Option<Arc<ToolDef>> {
-        self.table().get(name).cloned()
+    pub fn get(&self, name: &str) -> Option<&ToolDef> {
+        self.tools.get(name)
     }
 
     /// All, in order of name.
-    pub fn all(&self) -> impl Iterator<Item = Arc<ToolDef>> {
-        self.table().values().cloned().collect::<Vec<_>>().into_iter()
+    pub fn all(&self) -> impl Iterator<Item = &ToolDef> {
+        self.tools.values()
     }
 
-    /// Another registry, with these too. One of ours is never replaced by one of theirs.
+    /// These too. One of ours is never replaced by one of theirs.
     #[must_use]
-    pub fn with(&self, more: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
-        let mut all = (*self.table()).clone();
+    pub fn with(mut self, more: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
         for tool in more {
-            all.entry(tool.name.clone()).or_insert_with(|| Arc::new(tool));
+            self.tools.entry(tool.name.clone()).or_insert(tool);
         }
-        ToolRegistry { table: Arc::new(RwLock::new(Arc::new(all))) }
+        self
     }
 
-    /// Another registry, without the tools that are not to be kept: they are neither shown to a model nor
-    /// run.
+    /// Without the tools that are not to be kept: they are neither shown to a model nor run.
     #[must_use]
-    pub fn only(self, keep: impl Fn(&ToolDef) -> bool) -> ToolRegistry {
-        let kept = table(self.all().filter(|tool| keep(tool)));
-        ToolRegistry { table: Arc::new(RwLock::new(kept)) }
+    pub fn only(mut self, keep: impl Fn(&ToolDef) -> bool) -> ToolRegistry {
+        self.tools.retain(|_, tool| keep(tool));
+        self
     }
 
     /// What that caller may use, as a model sees it: always in the same order.
     pub fn offered_to(&self, scope: &CallerScope) -> Vec<ToolSpec> {
         let granted = scope.granted_categories();
-        self.all().filter(|tool| granted.contains(&tool.category)).map(|tool| tool.spec()).collect()
+        self.all().filter(|tool| granted.contains(&tool.category)).map(ToolDef::spec).collect()
     }
 
     /// The categories without a tool: nothing is configured for them.
     pub fn unconfigured(&self) -> Vec<PermissionCategory> {
-        let table = self.table();
-        let has = |category| table.values().any(|tool| tool.category == category);
+        let has = |category| self.all().any(|tool| tool.category == category);
         PermissionCategory::ALL.into_iter().filter(|category| !has(*category)).collect()
     }
 }
@@ -296,14 +289,14 @@ pub async fn execute_tool(
 ) -> Executed {
     let begun = Instant::now();
     let tool = registry.get(&call.name);
-    let verdict = match &tool {
+    let verdict = match tool {
         Some(tool) => decide_and_run(tool, scope, call, gate).await,
         None => unknown(registry, scope, call, gate),
     };
     let Verdict { outcome, content, waits } = verdict;
     let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let category = tool.as_ref().map(|tool| tool.category);
-    let tool = tool.as_ref().map(|tool| &*tool.name);
+    let category = tool.map(|tool| tool.category);
+    let tool = tool.map(|tool| &*tool.name);
     // The name is the model's; only a name that we know is logged.
     info!(
         turn = gate.turn().map(|turn| turn.0.as_str()),
@@ -329,7 +322,7 @@ fn unknown(
 ) -> Verdict {
     let authority = gate.authority(scope);
     let valid = registry.all().filter(|tool| authority.permits(&tool.name, tool.category));
-    let valid: Vec<String> = valid.map(|tool| tool.name.to_string()).collect();
+    let valid: Vec<&str> = valid.map(|tool| &*tool.name).collect();
     let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
     let name = shown_name(&call.name);
     let words = format!("There is no tool \"{name}\". The valid tools are: {valid}.");
@@ -397,4 +390,4 @@ fn shown_name(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -171,7 +171,7 @@ impl Desk {
         let registry = ToolRegistry::new(tools);
         for name in args.deny_tool.iter().chain(&args.yes_to) {
             if registry.get(name).is_none() {
-                let all: Vec<String> = registry.all().map(|tool| tool.name.to_string()).collect();
+                let all: Vec<&str> = registry.all().map(|tool| &*tool.name).collect();
                 let shown: String = name.escape_debug().collect();
                 return Err(format!("there is no tool {shown}; there are: {}", all.join(", ")));
             }
@@ -180,8 +180,11 @@ impl Desk {
             args.deny_tool.iter().any(|denied| denied == name)
                 || args.deny_prefix.iter().any(|prefix| name.starts_with(prefix.as_str()))
         };
-        let denied = registry.all().map(|tool| tool.name.to_string());
-        let denied = denied.filter(|name| is_denied(name)).collect();
+        let denied = registry
+            .all()
+            .filter(|tool| is_denied(&tool.name))
+            .map(|tool| tool.name.to_string())
+            .collect();
         let registry = registry.only(|tool| !is_denied(&tool.name));
 
         let precheck = move |name: &str, arguments: &serde_json::Value| match name {

@@ -2,6 +2,8 @@
 //!
 //! Owns the questions and how the answers are printed. Changes nothing: no file, no setting, no radio.
 
+mod tools;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,6 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut lines = vec![("configuration", Found::Good(path.display().to_string()))];
     lines.push(("data folder", data_folder(&config.data_dir)));
     lines.extend(secrets(&config));
+    lines.extend(tools::lines(&config));
     lines.extend(runtime()?.block_on(async {
         let (radio, model) = tokio::join!(radio(&config), ollama(&config.assistant));
         [("radio", radio), ("ollama", or_note(model, cloud_leg(&config)))]

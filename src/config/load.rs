@@ -176,10 +176,9 @@ fn keys_by_line(text: &str) -> Vec<(usize, String)> {
     let mut keys = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
-        if let Some(name) = line.strip_prefix('[') {
-            // A table of a list has two brackets.
-            let name = name.strip_prefix('[').unwrap_or(name).split(']').next().unwrap_or_default();
-            section = name.trim().to_owned();
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
+            // `[[a]]` is one of several.
+            section = name.trim_start_matches('[').trim().to_owned();
             keys.push((index + 1, section.clone()));
         } else if let Some((key, _)) = line.split_once('=') {
             let key = key.trim();
@@ -286,8 +285,6 @@ mod tests {
             ("[assistant.claude]\nurl = \"http://127.0.0.1.evil.example\"", false),
             ("[mesh]\nqueries_per_hour = 1", true),
             ("[mesh]\nqueries_per_hour = 0", false),
-            ("[http]\nforwarded = true", true),
-            ("[http]\nforwarded = \"yes\"", false),
             ("[radio.settings]\nhop_limit = 7", true),
             ("[radio.settings]\nhop_limit = 8", false),
             ("[mesh]\ntrigger = \"12345678901234567890\"", true),

@@ -3,18 +3,15 @@
 //! Owns these keys and what a wrong one is answered with. A category that nothing is configured for has no
 //! tool. Looks at no folder and no server: whether they are there is shown by `tombolo check`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::check::{Fault, is_base_url, is_private_way};
-use crate::assistant::PermissionCategory;
 
 /// Longest name that stands in a tool's name, so that all of it fits the 64 characters of the wire.
 const MAX_NAME: usize = 32;
-/// Longest name of a tool of another server.
-const MAX_FOREIGN_NAME: usize = 64;
 /// Entries of a list.
 const MAX_ENTRIES: usize = 32;
 /// Seconds that a command may take at most.
@@ -42,8 +39,6 @@ pub struct ToolsConfig {
     pub bitcoin: Option<Bitcoin>,
     /// The name of its wallet; `""` is its default wallet.
     pub wallet: Option<String>,
-    /// Servers of the Model Context Protocol.
-    pub mcp: Vec<McpServer>,
 }
 
 /// A service: its name, or `{ name, restart }`.
@@ -294,78 +289,6 @@ impl Default for Bitcoin {
     }
 }
 
-/// `[[tools.mcp]]`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct McpServer {
-    /// Its tools are called this, `_` and their own name.
-    pub name: ToolWord,
-    /// A program that speaks on its standard streams. Either this or `url`.
-    pub command: Option<Argv>,
-    /// A server that speaks streamable HTTP.
-    pub url: Option<String>,
-    /// The variable in which the program is given the secret `mcp-NAME`. A server with a `url` gets it as
-    /// a bearer token.
-    pub secret_variable: Option<Variable>,
-    /// The tools that are offered, by the server's own names.
-    #[serde(default)]
-    pub tools: BTreeMap<ForeignName, McpTool>,
-    /// How long a call may take.
-    #[serde(default)]
-    pub timeout_s: Seconds,
-}
-
-/// Both marks are the operator's own: what a server says of its tools is only its word.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct McpTool {
-    /// Which grant it needs.
-    pub category: PermissionCategory,
-    /// Does it change something, anywhere?
-    pub destructive: bool,
-}
-
-/// A tool's name as its server has it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-pub struct ForeignName(pub String);
-
-impl TryFrom<String> for ForeignName {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<ForeignName, String> {
-        let right = (1..=MAX_FOREIGN_NAME).contains(&text.len())
-            && !text.starts_with('.')
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
-        if right {
-            return Ok(ForeignName(text));
-        }
-        Err(format!(
-            "`{}` can't be a tool's name: it has 1 to {MAX_FOREIGN_NAME} of A-Z, a-z, 0-9, _ - and .",
-            cut(&text)
-        ))
-    }
-}
-
-/// The name of an environment variable.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Variable(pub String);
-
-impl TryFrom<String> for Variable {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Variable, String> {
-        let right = (1..=64).contains(&text.len())
-            && !text.starts_with(|c: char| c.is_ascii_digit())
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if right {
-            return Ok(Variable(text));
-        }
-        Err("write the name of an environment variable, such as \"API_TOKEN\"".to_owned())
-    }
-}
-
 /// A value in an error: bounded, for somebody may have put something else there by mistake.
 fn cut(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(60).collect()
@@ -407,7 +330,6 @@ pub(super) fn faults(tools: &ToolsConfig, data_dir: &Path) -> Vec<Fault> {
         ("tools.documents", tools.documents.len()),
         ("tools.media", tools.media.len()),
         ("tools.commands", tools.commands.len()),
-        ("tools.mcp", tools.mcp.len()),
     ];
     for (key, count) in counts {
         if count > MAX_ENTRIES {
@@ -454,37 +376,6 @@ pub(super) fn faults(tools: &ToolsConfig, data_dir: &Path) -> Vec<Fault> {
             fault("tools.wallet", "write a wallet's name of letters, digits and - _ .".to_owned());
         }
     }
-    let names: HashSet<_> = tools.mcp.iter().map(|server| &server.name).collect();
-    if names.len() < tools.mcp.len() {
-        fault("tools.mcp", "two servers have one name; write another".to_owned());
-    }
-    for server in &tools.mcp {
-        let name = &server.name.0;
-        match (&server.command, &server.url) {
-            (Some(_), None) => {}
-            (None, Some(url)) if !is_base_url(url) => {
-                fault(
-                    "tools.mcp.url",
-                    format!("{name}: write http://host:port/path or https://host/path"),
-                );
-            }
-            (None, Some(url)) if !is_private_way(url) => fault(
-                "tools.mcp.url",
-                format!(
-                    "{name}: write https://: what is asked would cross the network in the clear"
-                ),
-            ),
-            (None, Some(_)) => {
-                if server.secret_variable.is_some() {
-                    fault("tools.mcp.secret_variable", format!("{name}: only with command"));
-                }
-            }
-            _ => fault("tools.mcp", format!("{name}: write either command or url")),
-        }
-        if server.tools.len() > MAX_ENTRIES {
-            fault("tools.mcp", format!("{name}: write at most {MAX_ENTRIES} tools"));
-        }
-    }
     faults
 }
 
@@ -506,7 +397,6 @@ mod tests {
         assert!(tools.folders[1].writable);
         assert_eq!(tools.notes, Some(Notes::Own));
         assert_eq!(tools.commands[0].timeout_s, Seconds(20));
-        assert!(tools.mcp[0].tools[&ForeignName("set_target".to_owned())].destructive);
         assert_eq!(read("").unwrap(), ToolsConfig::default());
     }
 
@@ -526,12 +416,6 @@ mod tests {
         safe = true
         [tools.bitcoin]
         cookie = "/var/lib/bitcoind/.cookie"
-        [[tools.mcp]]
-        name = "heating"
-        url = "http://127.0.0.1:8000/mcp"
-        [tools.mcp.tools]
-        temperature = { category = "system", destructive = false }
-        set_target = { category = "system", destructive = true }
     "#;
 
     #[test]
@@ -567,22 +451,6 @@ mod tests {
                 "[[tools.commands]]\nname = \"a\"\ndescription = \"x\"\ncommand = [\"/x\"]\ntimeout_s = 121",
                 5,
                 &["tools.commands.timeout_s", "1 to 120"],
-            ),
-            ("[[tools.mcp]]\nname = \"a\"", 1, &["tools.mcp", "command or url"]),
-            (
-                "[[tools.mcp]]\nname = \"a\"\nurl = \"http://far.example/mcp\"",
-                3,
-                &["tools.mcp.url", "https://"],
-            ),
-            (
-                "[[tools.mcp]]\nname = \"a\"\nurl = \"http://[::1]/\"\n[tools.mcp.tools]\nx = { category = \"system\" }",
-                5,
-                &["tools.mcp.tools.x", "destructive"],
-            ),
-            (
-                "[[tools.mcp]]\nname = \"a\"\nurl = \"http://[::1]/\"\n[tools.mcp.tools]\n\"../x\" = { category = \"system\", destructive = true }",
-                5,
-                &["can't be a tool's name"],
             ),
         ] {
             let error = read(text).expect_err(text);

@@ -190,7 +190,7 @@ fn tools(services: &Arc<Services>, login: &Login) -> Value {
             })
         })
         .collect();
-    json!({ "tools": rows, "unconfigured": services.assistant.tools().unconfigured() })
+    json!({ "tools": rows, "unconfigured": services.assistant.unconfigured() })
 }
 
 async fn clear(services: &Arc<Services>, login: &Login) -> Result<Value, RpcError> {

@@ -66,7 +66,7 @@ fn list_tool(folders: Folders) -> ToolDef {
             Some(path) => list(&folders.spot(path)?),
         }))
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn read_tool(folders: Folders) -> ToolDef {
@@ -93,7 +93,7 @@ fn read_tool(folders: Folders) -> ToolDef {
             read::read(&spot.workspace, &read::Arguments { path: spot.path, ..arguments })
         }))
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn search_tool(folders: Folders) -> ToolDef {
@@ -139,7 +139,7 @@ fn search_tool(folders: Folders) -> ToolDef {
             .await
         })
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn edit_tool(folders: Folders) -> ToolDef {

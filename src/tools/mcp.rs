@@ -17,7 +17,7 @@ use tracing::warn;
 
 use self::pins::{Definition, Learnt, Pins};
 use self::server::Server;
-use crate::assistant::tools::{Run, ToolDef, ToolSource};
+use crate::assistant::tools::{ForeignDescription, ToolDef, ToolSource};
 use crate::config::mcp::{McpServer, McpTool};
 use crate::store::StoreError;
 
@@ -73,12 +73,16 @@ impl ToolSource for Hub {
             for tool in &server.config.tools {
                 let Some((category, destructive)) = marks(tool) else { continue };
                 let Some(pinned) = pins.current(&server.config.name, &tool.name) else { continue };
-                let offered = offered_name(&server.config.name, &tool.name);
-                let (description, parameters) =
-                    (pinned.description.clone(), pinned.parameters.clone());
+                let about = ForeignDescription {
+                    name: offered_name(&server.config.name, &tool.name),
+                    description: pinned.description.clone(),
+                    parameters: pinned.parameters.clone(),
+                    category,
+                    destructive,
+                };
                 let (server, name, hash) = (server.clone(), tool.name.clone(), pinned.hash());
                 let pins = self.pins.clone();
-                let run = move |arguments| -> Run {
+                tools.push(ToolDef::foreign(about, move |arguments| {
                     let (server, name, pins) = (server.clone(), name.clone(), pins.clone());
                     let hash = hash.clone();
                     Box::pin(async move {
@@ -95,16 +99,7 @@ impl ToolSource for Hub {
                         }
                         server.call(&name, arguments).await
                     })
-                };
-                let tool = ToolDef::described(
-                    offered,
-                    description,
-                    parameters,
-                    category,
-                    destructive,
-                    run,
-                );
-                tools.push(tool.foreign());
+                }));
             }
         }
         tools

@@ -3,23 +3,28 @@
 //! Owns what each does. A tool never asks who calls: that is decided before it runs.
 
 mod ai_local;
+mod apps;
+mod bitcoin;
 mod files;
 pub mod folder;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+mod media;
 pub mod network;
+mod notes;
+mod search;
 pub mod system;
 pub mod workspace;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use self::folder::Folders;
-use crate::assistant::tools::{ToolDef, ToolRegistry};
+use crate::assistant::tools::{ToolDef, ToolRegistry, ToolSource};
 use crate::config::ToolsConfig;
 use crate::config::tools::Folder;
 use crate::secrets::Secrets;
@@ -53,43 +58,51 @@ pub enum ToolsError {
     },
 }
 
-/// The tools of a running node.
+/// The configured tools of a running node. None until it is put in reach of the other parts.
+#[derive(Default)]
 pub struct ToolSet {
+    now: RwLock<Arc<[ToolDef]>>,
+    started: Mutex<Option<Started>>,
+}
+
+struct Started {
     sources: Sources,
-    registry: ToolRegistry,
     /// Ends what the present tools have running.
     stop: CancellationToken,
 }
 
 impl ToolSet {
-    /// Puts the tools into the registry.
-    pub fn start(
-        sources: Sources,
-        config: &ToolsConfig,
-        registry: &ToolRegistry,
-    ) -> Result<ToolSet, ToolsError> {
+    /// From here on there are tools. Needs a runtime.
+    pub fn start(&self, sources: Sources, config: &ToolsConfig) -> Result<(), ToolsError> {
         let stop = sources.cancel.child_token();
-        let mut set = ToolSet { sources, registry: registry.clone(), stop };
-        set.put(config)?;
-        Ok(set)
-    }
-
-    /// Takes a configuration that was read again. After an error the old tools stay.
-    pub fn reconfigure(
-        &mut self,
-        config: &ToolsConfig,
-        ollama_url: &str,
-    ) -> Result<(), ToolsError> {
-        ollama_url.clone_into(&mut self.sources.ollama_url);
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Started { sources, stop });
         self.put(config)
     }
 
-    fn put(&mut self, config: &ToolsConfig) -> Result<(), ToolsError> {
-        check(config, &self.sources.data_dir)?;
-        self.stop.cancel();
-        self.stop = self.sources.cancel.child_token();
-        self.registry.replace(configured(config, &self.sources, &self.stop));
+    /// Takes a configuration that was read again. After an error the old tools stay.
+    pub fn reconfigure(&self, config: &ToolsConfig, ollama_url: &str) -> Result<(), ToolsError> {
+        if let Some(started) = &mut *self.started.lock().unwrap_or_else(PoisonError::into_inner) {
+            ollama_url.clone_into(&mut started.sources.ollama_url);
+        }
+        self.put(config)
+    }
+
+    fn put(&self, config: &ToolsConfig) -> Result<(), ToolsError> {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Started { sources, stop }) = &mut *started else { return Ok(()) };
+        check(config, &sources.data_dir)?;
+        stop.cancel();
+        *stop = sources.cancel.child_token();
+        let tools = configured(config, sources, stop).into();
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = tools;
         Ok(())
+    }
+}
+
+impl ToolSource for ToolSet {
+    fn tools(&self) -> Vec<ToolDef> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).to_vec()
     }
 }
 
@@ -122,12 +135,19 @@ pub fn registry(data_dir: &Path) -> ToolRegistry {
 }
 
 /// All tools of this node. A category for which nothing is configured has none.
-fn configured(config: &ToolsConfig, sources: &Sources, _stop: &CancellationToken) -> Vec<ToolDef> {
+fn configured(config: &ToolsConfig, sources: &Sources, stop: &CancellationToken) -> Vec<ToolDef> {
     let data_dir = &sources.data_dir;
     let mut tools = system::tools(data_dir, &config.services);
     tools.extend(network::tools(&sources.mesh));
     tools.extend(ai_local::tools(&sources.ollama_url));
     tools.extend(files::tools(&Folders::new(&config.folders, data_dir)));
+    let documents = Folders::new(&config.documents, data_dir);
+    tools.extend(search::tools(&documents, data_dir, &sources.tracker, stop));
+    tools.extend(notes::tools(config.notes, data_dir));
+    tools.extend(media::tools(&Folders::new(&config.media, data_dir)));
+    tools.extend(apps::tools(&config.commands));
+    let wallet = config.wallet.as_deref();
+    tools.extend(bitcoin::tools(config.bitcoin.as_ref(), wallet, &sources.secrets));
     tools
 }
 
@@ -142,3 +162,5 @@ async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod tests;

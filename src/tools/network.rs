@@ -122,7 +122,7 @@ fn nodes_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
             Ok(list(&mesh.nodes().await?, limit.unwrap_or(DEFAULT_NODES), mesh.now()))
         })
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn node_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
@@ -142,7 +142,7 @@ fn node_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
         let mesh = mesh.clone();
         Box::pin(async move { one(&mesh.nodes().await?, &node, mesh.now()) })
     })
-    .foreign()
+    .with_foreign_results()
 }
 
 fn airtime_tool(mesh: Arc<dyn Mesh>) -> ToolDef {

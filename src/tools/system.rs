@@ -16,6 +16,8 @@ use crate::assistant::tools::{Description, ToolDef};
 use crate::config::tools::Service;
 
 pub(super) use machine::span;
+use services::Services;
+
 pub use machine::{Machine, MachineStatus};
 
 /// Which file systems are looked at.
@@ -128,23 +130,33 @@ struct NoArguments {}
 
 /// All of the category.
 pub(super) fn tools(data_dir: &Path, services: &[Service]) -> Vec<ToolDef> {
-    let mut tools = vec![disk_tool(Disks::of_node(data_dir)), status_tool(Machine::here())];
-    tools.extend(services::tools(services));
+    let services = Services::new(services);
+    let mut tools = vec![disk_tool(Disks::of_node(data_dir))];
+    tools.extend(services::tool(&services));
+    tools.push(status_tool(Machine::here(), services));
     tools
 }
 
 /// `system_status`
-fn status_tool(machine: Machine) -> ToolDef {
+fn status_tool(machine: Machine, services: Services) -> ToolDef {
     let about = Description {
         name: "system_status",
-        description: "Uptime, load, memory, temperature and battery of this node.",
+        description: "Uptime, load, memory, temperature, battery and services of this node.",
         parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
         category: PermissionCategory::System,
         destructive: false,
     };
     ToolDef::new(about, move |NoArguments {}| {
-        let machine = machine.clone();
-        Box::pin(super::blocking(move || Ok(machine.status().words())))
+        let (machine, services) = (machine.clone(), services.clone());
+        Box::pin(async move {
+            let mut words = super::blocking(move || Ok(machine.status().words())).await?;
+            let services = services.words().await;
+            if !services.is_empty() {
+                words.push('\n');
+                words.push_str(&services);
+            }
+            Ok(words)
+        })
     })
 }
 

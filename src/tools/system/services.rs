@@ -1,9 +1,9 @@
 //! The services of systemd that the operator named.
 //!
-//! Owns the two tools and the only two commands that are ever given to `systemctl`: fixed words and a
+//! Owns their states, the tool that restarts one, and the only two commands that are ever given to `systemctl`: fixed words and a
 //! unit's name out of the configuration. A name that a model wrote is looked up, never passed on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,43 +36,14 @@ pub(super) struct Services {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NoArguments {}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct RestartArguments {
     service: String,
 }
 
-/// `system_services` and, where one may be restarted, `system_service_restart`; none without services.
-pub(super) fn tools(services: &[Service]) -> Vec<ToolDef> {
-    tools_of(services, Path::new("/usr/bin/systemctl"))
-}
-
-fn tools_of(services: &[Service], program: &Path) -> Vec<ToolDef> {
-    if services.is_empty() {
-        return Vec::new();
-    }
-    let services = Services { services: Arc::new(services.to_vec()), program: program.to_owned() };
-    let mut tools = vec![status_tool(services.clone())];
-    if services.services.iter().any(|service| service.restart) {
-        tools.push(restart_tool(services));
-    }
-    tools
-}
-
-fn status_tool(services: Services) -> ToolDef {
-    let about = Description {
-        name: "system_services",
-        description: "State of this node's services.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::System,
-        destructive: false,
-    };
-    ToolDef::new(about, move |NoArguments {}| {
-        let services = services.clone();
-        Box::pin(async move { services.status().await })
-    })
+/// `system_service_restart`, if one may be restarted.
+pub(super) fn tool(services: &Services) -> Option<ToolDef> {
+    let any = services.services.iter().any(|service| service.restart);
+    any.then(|| restart_tool(services.clone()))
 }
 
 fn restart_tool(services: Services) -> ToolDef {
@@ -106,6 +77,22 @@ fn short(unit: &str) -> &str {
 }
 
 impl Services {
+    /// Those of the configuration.
+    pub fn new(services: &[Service]) -> Services {
+        Services {
+            services: Arc::new(services.to_vec()),
+            program: PathBuf::from("/usr/bin/systemctl"),
+        }
+    }
+
+    /// A line for each; nothing without services.
+    pub async fn words(&self) -> String {
+        if self.services.is_empty() {
+            return String::new();
+        }
+        self.status().await.unwrap_or_else(|why| format!("services: {why}"))
+    }
+
     async fn status(&self) -> Result<String, String> {
         let units = self.services.iter().map(|service| service.unit.as_str());
         let arguments = ["show", "--no-pager", PROPERTIES, "--"].into_iter().chain(units);
@@ -218,20 +205,11 @@ fn state(service: &Service, block: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
 
     use super::*;
-    use crate::assistant::backends::ToolCall;
-    use crate::assistant::gate::{Asking, Closed, Decision, Gate};
-    use crate::assistant::tools::{ToolRegistry, execute_tool};
-    use crate::assistant::{CallerScope, SessionId, ToolOutcome};
-
-    struct Open;
-
-    impl Gate for Open {
-        fn ask<'a>(&'a self, _: &'a ToolDef, _: &'a Value) -> Asking<'a> {
-            Box::pin(async { Decision::Approved })
-        }
-    }
+    use crate::assistant::ToolOutcome;
+    use crate::tools::fixture::Caller;
 
     fn service(unit: &str, restart: bool) -> Service {
         Service { unit: unit.to_owned(), restart }
@@ -251,19 +229,12 @@ mod tests {
         path
     }
 
-    async fn call(
-        tools: &ToolRegistry,
-        name: &str,
-        arguments: Value,
-        gate: &dyn Gate,
-    ) -> (ToolOutcome, String) {
-        let scope = CallerScope::LocalOperator {
-            session_id: SessionId("s".to_owned()),
-            granted: [PermissionCategory::System].into(),
-        };
-        let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments };
-        let executed = execute_tool(tools, &scope, &call, gate).await;
-        (executed.record.outcome, executed.content)
+    fn services(named: &[Service], program: &Path) -> Services {
+        Services { services: Arc::new(named.to_vec()), program: program.to_owned() }
+    }
+
+    fn caller(services: &Services) -> Caller {
+        Caller::of(tool(services).into_iter().collect(), PermissionCategory::System)
     }
 
     #[tokio::test]
@@ -278,10 +249,9 @@ mod tests {
         );
         let named =
             [service("a.service", false), service("b.service", false), service("c.service", false)];
-        let registry = ToolRegistry::new(tools_of(&named, &program));
-        assert!(registry.get("system_service_restart").is_none(), "none may be restarted");
-        let (outcome, words) = call(&registry, "system_services", json!({}), &Closed).await;
-        assert_eq!(outcome, ToolOutcome::Ran);
+        let services = services(&named, &program);
+        assert!(tool(&services).is_none(), "none may be restarted");
+        let words = services.words().await;
         assert_eq!(
             words,
             "a: active (running), since Mon 2026-11-30 12:00:00 UTC, restarted by itself 2 times\n\
@@ -296,20 +266,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = script(folder.path(), "");
         let named = [service("gpsd.service", true), service("sshd.service", false)];
-        let registry = ToolRegistry::new(tools_of(&named, &program));
+        let caller = caller(&services(&named, &program));
         let log = folder.path().join("log");
         for wrong in ["sshd", "sshd.service", "gpsd.service --force", "--help", "gpsd; reboot", ""]
         {
             let arguments = json!({"service": wrong});
-            let (outcome, words) =
-                call(&registry, "system_service_restart", arguments, &Open).await;
+            let (outcome, words) = caller.run("system_service_restart", arguments).await;
             assert_eq!(outcome, ToolOutcome::BadArguments, "{wrong}: {words}");
         }
         let right = json!({"service": "gpsd"});
-        let (outcome, _) = call(&registry, "system_service_restart", right.clone(), &Closed).await;
+        let (outcome, _) = caller.without_gate("system_service_restart", right.clone()).await;
         assert_eq!(outcome, ToolOutcome::NeedsConfirmation);
         assert!(!log.exists(), "nothing ran");
-        let (outcome, words) = call(&registry, "system_service_restart", right, &Open).await;
+        let (outcome, words) = caller.run("system_service_restart", right).await;
         assert_eq!((outcome, words.as_str()), (ToolOutcome::Ran, "gpsd was restarted."));
         assert_eq!(
             std::fs::read_to_string(log).unwrap(),
@@ -324,14 +293,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = script(folder.path(), "printf 'Access denied\\nmore\\n' >&2; exit 4");
         let named = [service("gpsd.service", true)];
-        let registry = ToolRegistry::new(tools_of(&named, &program));
+        let named_there = services(&named, &program);
         let (outcome, words) =
-            call(&registry, "system_service_restart", json!({"service": "gpsd"}), &Open).await;
+            caller(&named_there).run("system_service_restart", json!({"service": "gpsd"})).await;
         assert_eq!(outcome, ToolOutcome::Failed);
         assert_eq!(words, "system_service_restart failed: Access denied.");
-        let registry = ToolRegistry::new(tools_of(&named, Path::new("/nowhere/systemctl")));
-        let (outcome, words) = call(&registry, "system_services", json!({}), &Closed).await;
-        assert_eq!(outcome, ToolOutcome::Failed);
-        assert!(words.contains("no systemd"), "{words}");
+        assert_eq!(named_there.words().await, "services: Access denied");
+        let nowhere = services(&named, Path::new("/nowhere/systemctl"));
+        assert!(nowhere.words().await.contains("no systemd"));
+        assert_eq!(services(&[], Path::new("/nowhere/systemctl")).words().await, "");
     }
 }
