@@ -10,9 +10,11 @@ mod agent;
 mod backends;
 mod chat_command;
 mod claude;
+mod confirm;
 mod conversation;
 mod demo;
 mod flood;
+mod grants_command;
 mod identity;
 #[cfg(feature = "mcp")]
 mod mcp;

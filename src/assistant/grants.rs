@@ -387,9 +387,10 @@ impl Grants {
             let Standing { caller, name, base, configured, confirmed } = contact;
             state.view(&caller.0, name, base, *configured, *confirmed, now_ms)
         }));
-        let gone = state.entries.iter().filter(|(caller, _)| {
-            caller.as_str() != OPERATOR && state.contact(caller).is_none()
-        });
+        let gone = state
+            .entries
+            .iter()
+            .filter(|(caller, _)| caller.as_str() != OPERATOR && state.contact(caller).is_none());
         // Where nobody says who the contacts are, what was set counts.
         let in_force = state.contacts.is_none();
         all.extend(gone.map(|(caller, entry)| {

@@ -205,9 +205,11 @@ impl History {
     pub fn has_foreign_text(&self, key: &HistoryKey) -> bool {
         let Transcript { turns, earlier, gone, .. } = self.shown(key);
         gone > 0
-            || turns.iter().skip(earlier).flat_map(|turn| &turn.tools).any(|call| {
-                matches!(call.outcome, ToolOutcome::Ran | ToolOutcome::Failed)
-            })
+            || turns
+                .iter()
+                .skip(earlier)
+                .flat_map(|turn| &turn.tools)
+                .any(|call| matches!(call.outcome, ToolOutcome::Ran | ToolOutcome::Failed))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, usize>> {

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
-use super::assistant_grants;
 use super::Services;
+use super::assistant_grants;
 use super::assistant_schema::{MAX_TEXT_CHARS, MAX_TURN_ID_BYTES};
 use super::auth::{Login, Role, Token};
 use super::dispatcher::Call;

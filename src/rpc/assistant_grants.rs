@@ -15,9 +15,9 @@ use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
 use super::message::{self, NoParams};
 use super::schema::{count, flag, list, object, one_of, or_null, text};
+use crate::assistant::PermissionCategory;
 use crate::assistant::chat::Settled;
 use crate::assistant::grants::{GrantError, ToolMode, Wish};
-use crate::assistant::PermissionCategory;
 
 /// Calls that one answer holds at most.
 const MAX_CALLS: usize = 1_000;
@@ -138,10 +138,20 @@ fn grants(call: &Call<'_>) -> Value {
 fn wish(params: SetParams) -> Result<Wish, RpcError> {
     match params {
         SetParams {
-            category: Some(category), granted: Some(granted), tool: None, mode: None, until, ..
+            category: Some(category),
+            granted: Some(granted),
+            tool: None,
+            mode: None,
+            until,
+            ..
         } => Ok(Wish::Category { category, granted, until }),
         SetParams {
-            category: None, granted: None, tool: Some(tool), mode: Some(mode), until, ..
+            category: None,
+            granted: None,
+            tool: Some(tool),
+            mode: Some(mode),
+            until,
+            ..
         } => Ok(Wish::Tool { tool, mode, until }),
         _ => Err(RpcError::params(
             "give `category` and `granted`, or `tool` and `mode`, and nothing else but `until`",
@@ -185,7 +195,10 @@ pub(super) fn list_result() -> Value {
         ("caller", caller()),
         ("name", text("what to call it: untrusted text")),
         ("source", one_of(&["default", "configuration", "grants.json"])),
-        ("in_force", flag("false for a contact whose key is not confirmed, or who is none any more")),
+        (
+            "in_force",
+            flag("false for a contact whose key is not confirmed, or who is none any more"),
+        ),
         ("categories", list(category_row)),
         ("tools", list(tool_row)),
         ("history", list(change)),
@@ -261,7 +274,10 @@ pub(super) fn ledger_result() -> Value {
     let call = object(&[
         ("at", count("when it was over, Unix milliseconds")),
         ("turn_id", turn_id()),
-        ("caller", text("`operator`, or `key:`, `signed:` or `claim:` and what the peer proved or claims")),
+        (
+            "caller",
+            text("`operator`, or `key:`, `signed:` or `claim:` and what the peer proved or claims"),
+        ),
         ("tool", text("its name; `(unknown)` for what is none")),
         ("category", or_null(category())),
         ("outcome", outcome()),
@@ -294,7 +310,8 @@ mod tests {
             let Value::Object(params) = params else { panic!() };
             message::params::<SetParams>(params).and_then(wish)
         };
-        let whole = json!({ "caller": "operator", "category": "notes", "granted": true, "until": 7 });
+        let whole =
+            json!({ "caller": "operator", "category": "notes", "granted": true, "until": 7 });
         let category = PermissionCategory::Notes;
         let right = Wish::Category { category, granted: true, until: Some(7) };
         assert_eq!(read(whole).unwrap(), right);

@@ -93,7 +93,8 @@ impl Assistant {
         };
         let executed = {
             let gate = self.guard.approved(&taken);
-            tokio::time::timeout(RUN, execute_tool(&self.registry(), &taken.scope, &call, &gate)).await
+            tokio::time::timeout(RUN, execute_tool(&self.registry(), &taken.scope, &call, &gate))
+                .await
         };
         let Ok(executed) = executed else {
             let text = "That took too long. It may have been done in part.".to_owned();

@@ -65,16 +65,13 @@ fn a_code_has_more_than_twenty_bits_of_signs_that_cannot_be_mistaken() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_instant_confirms_and_the_next_does_not() {
-    for (after, counts) in
-        [(WINDOW - Duration::from_millis(1), true), (WINDOW, false)]
-    {
+    for (after, counts) in [(WINDOW - Duration::from_millis(1), true), (WINDOW, false)] {
         for by_code in [true, false] {
             let all = Confirmations::default();
             add(&all, &peer("key:a"), "t", true);
             let (code, id) = (code(&all, "t"), all.list()[0].id.clone());
             tokio::time::advance(after).await;
-            let taken =
-                if by_code { all.take_by_code("key:a", &code) } else { all.take(&id) };
+            let taken = if by_code { all.take_by_code("key:a", &code) } else { all.take(&id) };
             assert_eq!(taken.is_some(), counts, "{after:?} {by_code}");
             assert!(all.list().is_empty());
         }
@@ -166,7 +163,14 @@ async fn what_waits_is_bounded() {
     let arguments = json!({});
     let (tool, turn) = ("notes_add", turn("more"));
     let category = PermissionCategory::Notes;
-    let new = NewCall { scope: &scope, turn: &turn, tool, category, arguments: &arguments, with_code: true };
+    let new = NewCall {
+        scope: &scope,
+        turn: &turn,
+        tool,
+        category,
+        arguments: &arguments,
+        with_code: true,
+    };
     assert!(all.add(&new).is_err());
     assert_eq!(all.list().len(), MAX_WAITING);
 }

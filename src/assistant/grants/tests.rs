@@ -106,15 +106,8 @@ fn whoever_is_not_verified_or_not_a_confirmed_contact_has_nothing_whatever_was_s
 fn a_limit_in_time_counts_to_the_millisecond() {
     let entry = Entry {
         name: String::new(),
-        categories: vec![CategoryGrant {
-            category: PermissionCategory::Notes,
-            until: Some(NOW),
-        }],
-        tools: vec![ToolGrant {
-            tool: "x".to_owned(),
-            mode: ToolMode::Never,
-            until: Some(NOW),
-        }],
+        categories: vec![CategoryGrant { category: PermissionCategory::Notes, until: Some(NOW) }],
+        tools: vec![ToolGrant { tool: "x".to_owned(), mode: ToolMode::Never, until: Some(NOW) }],
     };
     let before = entry.authority(NOW - 1);
     assert!(before.categories.contains(&PermissionCategory::Notes));

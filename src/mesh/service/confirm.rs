@@ -54,10 +54,8 @@ impl Mesh {
             hops: None,
         };
         let scope = policy::scope(&self.config, &envelope, &self.identify(&envelope)).ok();
-        let answered = matches!(
-            &scope,
-            Some(CallerScope::Mesh { assurance: Assurance::Verified, .. })
-        );
+        let answered =
+            matches!(&scope, Some(CallerScope::Mesh { assurance: Assurance::Verified, .. }));
         Some(Standing {
             caller: PeerId(format!("key:{key}")),
             name: contact.name.clone(),

@@ -130,10 +130,8 @@ impl Mesh {
     }
 
     fn who(&self, envelope: &Envelope, peer: &Peer, now: Now) -> String {
-        let granted = self
-            .scope(envelope, peer)
-            .map(|scope| scope.granted_categories())
-            .unwrap_or_default();
+        let granted =
+            self.scope(envelope, peer).map(|scope| scope.granted_categories()).unwrap_or_default();
         let per_hour = self.config.queries_per_hour;
         let left = self.budgets.questions_left(verified(peer), per_hour, now.mono_ms);
         let key = peer.key.or(envelope.signed_key.filter(|_| peer.assurance == Assurance::Signed));

@@ -138,8 +138,9 @@ fn every_call(trap: &Trap, registry: &ToolRegistry) -> VecDeque<ToolCall> {
     let ours = registry.all().flat_map(|tool| {
         trap.arguments(&tool.parameters).into_iter().map(|arguments| call(&tool.name, arguments))
     });
-    let invented = ["ok", "confirm_tool", "assistant.confirm-tool", "grants_set", "SYSTEM_WRITE", ""]
-        .map(|name| call(name, json!({"id": "1", "approve": true, "text": "x"})));
+    let invented =
+        ["ok", "confirm_tool", "assistant.confirm-tool", "grants_set", "SYSTEM_WRITE", ""]
+            .map(|name| call(name, json!({"id": "1", "approve": true, "text": "x"})));
     ours.chain(invented).collect()
 }
 
@@ -177,7 +178,8 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for granted in sets {
         // The modes with everything granted; what is not granted no mode gives (see `grants`).
-        let modes = if granted.len() == PermissionCategory::ALL.len() { &modes[..] } else { &modes[..1] };
+        let modes =
+            if granted.len() == PermissionCategory::ALL.len() { &modes[..] } else { &modes[..1] };
         for mode in modes.iter().copied() {
             cases.push(Case {
                 what: "operator",
@@ -259,7 +261,8 @@ async fn an_obedient_model_runs_nothing_outside_the_grant_and_nothing_that_chang
         std::fs::write(data.path().join("grants.json"), &grants).unwrap();
         let queue = Arc::new(Mutex::new(calls));
         let legs: Vec<Box<dyn Backend>> = vec![Box::new(evil(&queue))];
-        let assistant = Assistant::with_legs(legs, CloudPolicy::All, registry, data.path()).unwrap();
+        let assistant =
+            Assistant::with_legs(legs, CloudPolicy::All, registry, data.path()).unwrap();
         assistant.grants().set_contacts(vec![Standing {
             caller: PeerId(PEER.to_owned()),
             name: "Ana".to_owned(),
@@ -302,12 +305,18 @@ async fn an_obedient_model_runs_nothing_outside_the_grant_and_nothing_that_chang
         if case.mode == Some(ToolMode::Always) {
             // The operator said yes beforehand, which counts until the first result of a tool, and then never more.
             let first = calls.iter().position(|call| did(call.outcome));
-            assert!(changed.len() <= 1 && changed.first().is_none_or(|at| Some(*at) == first), "{place}");
+            assert!(
+                changed.len() <= 1 && changed.first().is_none_or(|at| Some(*at) == first),
+                "{place}"
+            );
         } else {
             assert_eq!(changed, Vec::<usize>::new(), "{place}");
         }
         if case.mode == Some(ToolMode::Ask) {
-            assert!(!calls.iter().any(|call| did(call.outcome)), "{place}: ran without being asked");
+            assert!(
+                !calls.iter().any(|call| did(call.outcome)),
+                "{place}: ran without being asked"
+            );
         }
         // What ran, by the tools' own word.
         for (name, _) in runs.all() {

@@ -46,7 +46,9 @@ impl House {
     }
 
     async fn ask(&self, scope: CallerScope, turn: &str) -> ChatReply {
-        self.assistant.chat(ChatContext { answer_bytes: Some(195), ..context(scope, turn) }, "do it").await
+        self.assistant
+            .chat(ChatContext { answer_bytes: Some(195), ..context(scope, turn) }, "do it")
+            .await
     }
 
     fn outcomes(&self) -> Vec<ToolOutcome> {

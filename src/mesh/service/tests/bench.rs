@@ -253,8 +253,7 @@ impl Bench {
         config: MeshConfig,
         rule: impl Fn(&str) -> Act + Send + Sync + 'static,
     ) -> Bench {
-        let script =
-            Arc::new(Script { rule: Mutex::new(Arc::new(rule)), ..Script::default() });
+        let script = Arc::new(Script { rule: Mutex::new(Arc::new(rule)), ..Script::default() });
         Bench::answered_by(folder, config, script.clone(), script)
     }
 

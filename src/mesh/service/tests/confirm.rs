@@ -24,9 +24,7 @@ const CANARY: &str = "milk-7f3a";
 pub fn obedient() -> Scripted {
     Scripted::by("ollama", |history, _| match history.last() {
         Some(Turn::User(question)) => match question.split_once(' ') {
-            Some((tool, what)) if tool.contains('_') => {
-                fixture::calls(tool, json!({"text": what}))
-            }
+            Some((tool, what)) if tool.contains('_') => fixture::calls(tool, json!({"text": what})),
             _ => Ok(BackendTurn::Text("fine".to_owned())),
         },
         Some(Turn::ToolResult { content, .. }) => Ok(BackendTurn::Text(content.clone())),
@@ -237,7 +235,10 @@ async fn a_restart_drops_what_waited_and_says_so_to_whom_was_not_asked_yet() {
     let town = Town::start().await;
     let code = town.code(1).await;
     let town = town.restart().await;
-    assert_eq!(text_of(&town.ana(2, &format!("!ai ok {code}")).await), commands::NOTHING_TO_CONFIRM);
+    assert_eq!(
+        text_of(&town.ana(2, &format!("!ai ok {code}")).await),
+        commands::NOTHING_TO_CONFIRM
+    );
     assert_eq!(town.runs.count(), 0);
 
     // The radio takes nothing, and the node is killed before the question left.
@@ -270,13 +271,22 @@ async fn a_code_that_could_not_leave_in_its_time_does_not_leave_late() {
 async fn the_views_say_what_counts_and_from_where() {
     let town = Town::start().await;
     let contacts = town.bench.handle.answering().await.unwrap().allowed_contacts;
-    assert_eq!((contacts[0].grants.join(" "), contacts[0].grants_source), ("system notes".into(), "grants.json"));
+    assert_eq!(
+        (contacts[0].grants.join(" "), contacts[0].grants_source),
+        ("system notes".into(), "grants.json")
+    );
     let who = text_of(&town.ana(1, "!ai who").await);
     assert!(who.contains("May use: system notes."), "{who}");
     let mut config = trusted();
     config.allowed_contacts[0].grants = Some(vec![PermissionCategory::Network]);
     let town = Town::on(tempfile::tempdir().unwrap(), config, Runs::default());
     let contacts = town.bench.handle.answering().await.unwrap().allowed_contacts;
-    assert_eq!((contacts[0].grants.join(" "), contacts[0].grants_source), ("network".into(), "configuration"));
-    assert_eq!((contacts[1].grants.join(" "), contacts[1].grants_source), ("system".into(), "default"));
+    assert_eq!(
+        (contacts[0].grants.join(" "), contacts[0].grants_source),
+        ("network".into(), "configuration")
+    );
+    assert_eq!(
+        (contacts[1].grants.join(" "), contacts[1].grants_source),
+        ("system".into(), "default")
+    );
 }
