@@ -161,7 +161,7 @@ impl Assistant {
     }
 
     async fn turn(&self, setup: &Setup, context: &ChatContext, question: &str) -> ChatReply {
-        let scope = &self.guard.grants.current(context.scope.clone());
+        let scope = &self.guard.grants.usable(context.scope.clone());
         let offered = self.guard.without_never(self.registry(), scope);
         let cloud = setup.may_use_cloud(scope);
         let mut history =

@@ -117,8 +117,10 @@ pub enum GrantError {
         /// Those that there are.
         known: String,
     },
-    /// Grants go with a key, and this one is not confirmed.
-    #[error("the key of {name} is not confirmed: compare its fingerprint and confirm it first")]
+    /// Grants go with a key, and nothing follows from this one.
+    #[error(
+        "nothing can be granted to {name} now: its key is not confirmed, or it is refused; put that right first"
+    )]
     Unconfirmed {
         /// The contact.
         name: String,
@@ -328,12 +330,21 @@ impl Grants {
         }
     }
 
-    /// What that caller may do at this instant. A mesh caller who is not `Verified` may do nothing.
+    /// What that caller may do at this instant. A mesh caller who is not `Verified` may do nothing, and neither may
+    /// anybody in a scope that was built with nothing: a session that is not the operator's own, a turn without tools.
     pub fn authority(&self, scope: &CallerScope) -> Authority {
-        self.authority_at(scope, clock::unix_ms())
+        match scope {
+            CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. }
+                if granted.is_empty() =>
+            {
+                Authority::default()
+            }
+            _ => self.of(scope, clock::unix_ms()),
+        }
     }
 
-    fn authority_at(&self, scope: &CallerScope, now_ms: u64) -> Authority {
+    /// What was granted to whoever that scope names.
+    fn of(&self, scope: &CallerScope, now_ms: u64) -> Authority {
         let state = self.read();
         match scope {
             CallerScope::Mesh { assurance: Assurance::Verified, peer_id, granted, .. } => {
@@ -350,25 +361,25 @@ impl Grants {
                 state.authority(&peer_id.0, base, now_ms)
             }
             CallerScope::Mesh { .. } => Authority::default(),
-            // Built with nothing: a session that is not the operator's own.
-            CallerScope::LocalOperator { granted, .. } if granted.is_empty() => {
-                Authority::default()
-            }
             CallerScope::LocalOperator { granted, .. } => {
                 state.authority(OPERATOR, granted, now_ms)
             }
         }
     }
 
-    /// The same scope with what is granted at this instant.
-    pub fn current(&self, mut scope: CallerScope) -> CallerScope {
+    /// For who builds a peer's scope: the same with what is granted at this instant, be it more or less.
+    pub fn current(&self, scope: CallerScope) -> CallerScope {
+        let now = match &scope {
+            CallerScope::Mesh { .. } => self.of(&scope, clock::unix_ms()),
+            CallerScope::LocalOperator { .. } => self.authority(&scope),
+        };
+        with_categories(scope, now.categories)
+    }
+
+    /// For who uses a scope: the same with what it can be used for at this instant.
+    pub fn usable(&self, scope: CallerScope) -> CallerScope {
         let now = self.authority(&scope).categories;
-        match &mut scope {
-            CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. } => {
-                *granted = now;
-            }
-        }
-        scope
+        with_categories(scope, now)
     }
 
     /// From where a caller's grants come: `default`, `configuration` or `grants.json`.
@@ -565,6 +576,15 @@ impl Entry {
         }
         Ok(())
     }
+}
+
+fn with_categories(mut scope: CallerScope, categories: CategorySet) -> CallerScope {
+    match &mut scope {
+        CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. } => {
+            *granted = categories;
+        }
+    }
+    scope
 }
 
 fn in_force(until: Option<u64>, now_ms: u64) -> bool {

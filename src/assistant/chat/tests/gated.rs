@@ -258,13 +258,20 @@ async fn a_peer_confirms_by_code_what_it_may_and_the_operator_the_rest() {
             house.assistant.settle(taken, true, false).await;
             assert_eq!(house.runs.count(), 1);
         }
-        // `always` lifts that for no peer.
+        // `always` lifts that for no peer, not even where the file says so.
         let always = house.mode(ANA, tool, ToolMode::Always);
         let operators = crate::assistant::confirm::needs_operator(
             house.assistant.tools.get(tool).unwrap().category,
         );
         assert_eq!(always.is_err(), operators, "{tool}");
         house.mode(OPERATOR, tool, ToolMode::Always).unwrap();
+        let wish = Wish::Tool { tool: tool.to_owned(), mode: Some(ToolMode::Always), until: None };
+        house.assistant.grants().set(ANA, wish, "by hand").unwrap();
+        house.assistant.drop_pending(ANA);
+        house.assistant.clear_history(&ana()).unwrap();
+        let before = house.runs.count();
+        house.ask(ana(), "m-2").await;
+        assert_eq!(house.runs.count() - before, usize::from(!operators), "{tool}");
     }
 }
 
