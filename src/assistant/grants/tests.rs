@@ -1,7 +1,8 @@
 //! What counts at which instant, and what a broken file grants.
 
+use super::state::{Entry, MAX_TOOLS};
 use super::*;
-use crate::assistant::SessionId;
+use crate::assistant::{PeerId, SessionId};
 
 const NOW: u64 = 1_800_000_000_000;
 const KEY: &str = "key:ana";

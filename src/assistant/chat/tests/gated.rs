@@ -104,7 +104,7 @@ async fn a_call_of_the_operator_waits_runs_once_when_approved_and_without_the_mo
     assert_eq!(reply.tools[0].outcome, ToolOutcome::NeedsConfirmation);
     assert_eq!(house.runs.count(), 0);
     let pending = house.assistant.pending_of(&TurnId("t1".to_owned())).unwrap();
-    assert_eq!(house.assistant.pending(), [pending.clone()]);
+    assert_eq!(house.assistant.pending(), std::slice::from_ref(&pending));
     assert_eq!((pending.caller.as_str(), pending.code_for_peer), ("operator", false));
     assert_eq!(pending.arguments, json!({"text": CANARY}));
     let (one, two) = (house.assistant.take(&pending.id), house.assistant.take(&pending.id));

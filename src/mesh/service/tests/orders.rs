@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::ModelPlace;
 use super::bench::{ANA, Act, Bench, MALLORY, ME, open, trusted};
+use crate::assistant::ModelPlace;
 use crate::config::MeshConfig;
 use crate::mesh::commands;
 use crate::mesh::packets::{KEY_A, KEY_M, pki_packet};
