@@ -10,10 +10,12 @@ mod agent;
 mod backends;
 mod chat_command;
 mod claude;
+mod confirm;
 mod conversation;
 mod demo;
 mod flood;
 mod foreign_radio;
+mod grants_command;
 mod identity;
 #[cfg(feature = "mcp")]
 mod mcp;

@@ -124,6 +124,17 @@ impl CallerScope {
         }
     }
 
+    /// The same caller, for a turn in which nothing is to be done.
+    #[must_use]
+    pub fn without_tools(mut self) -> CallerScope {
+        match &mut self {
+            CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. } => {
+                granted.clear();
+            }
+        }
+        self
+    }
+
     /// Whose transcript the turn belongs to; `None` for a caller without memory.
     pub fn history_key(&self) -> Option<HistoryKey> {
         match self {

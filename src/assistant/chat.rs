@@ -177,7 +177,7 @@ impl Assistant {
         question: &str,
         observer: &dyn Observer,
     ) -> ChatReply {
-        let scope = &self.guard.grants.current(context.scope.clone());
+        let scope = &self.guard.grants.usable(context.scope.clone());
         let offered = self.guard.without_never(self.registry(), scope);
         let cloud = setup.may_use_cloud(scope);
         let mut history =

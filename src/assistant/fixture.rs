@@ -2,13 +2,14 @@
 //!
 //! Judges nothing.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, Once};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::backends::{BackendError, BackendTurn, ToolCall};
 use super::caller::PermissionCategory;
@@ -93,18 +94,20 @@ pub fn calls(name: &str, arguments: Value) -> Result<BackendTurn, BackendError> 
     Ok(BackendTurn::ToolCalls { text: String::new(), calls: vec![call], raw: None })
 }
 
-/// Everything that is logged on this thread while it lives, at every level.
-pub struct Log {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    _guard: DefaultGuard,
+thread_local! {
+    static HEARD: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-#[derive(Clone)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
+/// Everything that is logged on this thread while it lives, at every level.
+///
+/// One subscriber for all threads: what one thread's own subscriber sees depends on which thread met a line of code first.
+pub struct Log(());
+
+struct Sink;
 
 impl io::Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        HEARD.with_borrow_mut(|heard| heard.iter_mut().for_each(|heard| heard.extend(bytes)));
         Ok(bytes.len())
     }
 
@@ -113,33 +116,35 @@ impl io::Write for Sink {
     }
 }
 
-impl<'a> MakeWriter<'a> for Sink {
-    type Writer = Sink;
-
-    fn make_writer(&'a self) -> Sink {
-        self.clone()
-    }
-}
-
 impl Log {
     /// Begins to listen.
     pub fn listen() -> Log {
-        // While there is only one subscriber, `tracing` asks that of the thread on which a line is first
-        // met whether anybody wants it; here that may be another test's thread, which has none.
-        static SECOND: OnceLock<tracing::Dispatch> = OnceLock::new();
-        SECOND.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::registry()));
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_writer(Sink(bytes.clone()))
-            .finish();
-        Log { bytes, _guard: tracing::subscriber::set_default(subscriber) }
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            let listening = dynamic_filter_fn(|_, _| HEARD.with_borrow(Option::is_some));
+            let subscriber = tracing_subscriber::fmt()
+                .with_max_level(tracing::Level::TRACE)
+                .with_ansi(false)
+                .with_writer(|| Sink)
+                .finish()
+                .with(listening);
+            tracing::subscriber::set_global_default(subscriber).unwrap();
+        });
+        HEARD.set(Some(Vec::new()));
+        Log(())
     }
 
     /// What was logged so far.
     pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+        HEARD.with_borrow(|heard| {
+            String::from_utf8_lossy(heard.as_deref().unwrap_or_default()).into_owned()
+        })
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        HEARD.set(None);
     }
 }
 

@@ -4,220 +4,31 @@
 //! [`Grants::authority`]. What was set wins for the callers that it names; nobody else is touched by it. A file
 //! that can't be read grants nothing to anybody until the operator sets grants anew. Must not know what a tool does.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tracing::error;
 
-use super::caller::{Assurance, CallerScope, CategorySet, PeerId, PermissionCategory};
+mod form;
+mod state;
+
+pub use form::{
+    Authority, CallerGrants, CategoryGrant, Change, GrantError, Standing, ToolGrant, ToolMode, Wish,
+};
+use state::{File, State, VERSION, write};
+
+use super::caller::{Assurance, CallerScope, CategorySet, PermissionCategory};
 use crate::clock;
-use crate::store::{self, Durability, StoreError};
+use crate::store::{self, StoreError};
 
 const FILE: &str = "grants.json";
-/// Of the form of the file.
-const VERSION: u32 = 1;
 /// The operator's name among the callers.
 pub const OPERATOR: &str = "operator";
 /// Callers that may be named; one more is refused.
 const MAX_CALLERS: usize = 256;
-/// Tools that may be named for a caller; one more is refused.
-const MAX_TOOLS: usize = 256;
 /// Changes that are kept; the oldest go.
 const MAX_HISTORY: usize = 1_000;
-/// Changes of one caller that a view shows.
-const SHOWN_HISTORY: usize = 20;
-
-/// How a tool may be used by a caller that its category is granted to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolMode {
-    /// Without a confirmation, unless foreign text has entered the turn.
-    Always,
-    /// Only with a confirmation, though it changes nothing.
-    Ask,
-    /// Not at all.
-    Never,
-}
-
-/// A granted category.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CategoryGrant {
-    /// Which.
-    pub category: PermissionCategory,
-    /// In force before that time, Unix milliseconds; for good without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<u64>,
-}
-
-/// What was set for one tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ToolGrant {
-    /// Its name.
-    pub tool: String,
-    /// How it may be used.
-    pub mode: ToolMode,
-    /// In force before that time, Unix milliseconds; for good without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<u64>,
-}
-
-/// What the operator wants changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Wish {
-    /// A category, given or taken.
-    Category {
-        /// Which.
-        category: PermissionCategory,
-        /// Given?
-        granted: bool,
-        /// Until when, Unix milliseconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        until: Option<u64>,
-    },
-    /// A tool's mode; `None` takes it back.
-    Tool {
-        /// Its name.
-        tool: String,
-        /// How it may be used.
-        mode: Option<ToolMode>,
-        /// Until when, Unix milliseconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        until: Option<u64>,
-    },
-}
-
-/// A change that was made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// Unix milliseconds.
-    pub at: u64,
-    /// Whose grants.
-    pub caller: String,
-    /// From where: `page` or `command line`.
-    pub by: String,
-    /// What.
-    #[serde(flatten)]
-    pub wish: Wish,
-}
-
-/// Why a change was not made. The text says what would be right.
-#[derive(Debug, thiserror::Error)]
-pub enum GrantError {
-    /// Nobody of that name.
-    #[error("there is no caller `{caller}`; there are: {known}")]
-    UnknownCaller {
-        /// As given, cut.
-        caller: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// Grants go with a key, and this one is not confirmed.
-    #[error("the key of {name} is not confirmed: compare its fingerprint and confirm it first")]
-    Unconfirmed {
-        /// The contact.
-        name: String,
-    },
-    /// It would never be in force.
-    #[error("`until` is in the past: give a time to come, in Unix milliseconds")]
-    Past,
-    /// There are as many as may be.
-    #[error("too many {what} are named: take some back first")]
-    TooMany {
-        /// Of what.
-        what: &'static str,
-    },
-    /// No such tool.
-    #[error("there is no tool `{tool}`; there are: {known}")]
-    UnknownTool {
-        /// As given, cut.
-        tool: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// The operator confirms such calls one by one.
-    #[error(
-        "{tool} changes something of the category {category}: for a peer each such call is confirmed by the \
-         operator, so it can be `ask` or `never`"
-    )]
-    OperatorOnly {
-        /// The tool.
-        tool: String,
-        /// Its category.
-        category: PermissionCategory,
-    },
-    /// It could not be written; nothing has changed.
-    #[error("grants.json could not be written; nothing has changed")]
-    Store(#[from] StoreError),
-}
-
-/// A contact, as the mesh side knows it now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// `key:` and the pinned key.
-    pub caller: PeerId,
-    /// What to call it.
-    pub name: String,
-    /// What it has where nothing was set.
-    pub base: CategorySet,
-    /// The base stands in the configuration; else it is the default.
-    pub configured: bool,
-    /// May anything follow from its key? Not before the fingerprint is confirmed, and not for who is refused.
-    pub confirmed: bool,
-}
-
-/// What a caller may do at this instant.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Authority {
-    categories: CategorySet,
-    tools: BTreeMap<String, ToolMode>,
-}
-
-impl Authority {
-    /// What its scope says, where nothing can have been set.
-    pub fn of(scope: &CallerScope) -> Authority {
-        Authority { categories: scope.granted_categories(), tools: BTreeMap::new() }
-    }
-
-    /// The granted categories.
-    pub fn categories(&self) -> &CategorySet {
-        &self.categories
-    }
-
-    /// What was set for that tool.
-    pub fn mode(&self, tool: &str) -> Option<ToolMode> {
-        self.tools.get(tool).copied()
-    }
-
-    /// May that tool be used at all? A mode never gives what the category does not.
-    pub fn permits(&self, tool: &str, category: PermissionCategory) -> bool {
-        self.categories.contains(&category) && self.mode(tool) != Some(ToolMode::Never)
-    }
-}
-
-/// A caller's grants, as they are shown.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CallerGrants {
-    /// `operator`, or `key:` and the pinned key.
-    pub caller: String,
-    /// What to call it.
-    pub name: String,
-    /// `default`, `configuration` or `grants.json`.
-    pub source: &'static str,
-    /// Does it count? Not for a contact whose key is not confirmed, or who is none any more.
-    pub in_force: bool,
-    /// Those that are over are left out.
-    pub categories: Vec<CategoryGrant>,
-    /// Those that are over are left out.
-    pub tools: Vec<ToolGrant>,
-    /// The last changes, oldest first.
-    pub history: Vec<Change>,
-}
 
 /// The store.
 #[derive(Debug)]
@@ -228,35 +39,6 @@ pub struct Grants {
     writing: Mutex<()>,
     changed: watch::Sender<u64>,
     warning: Option<String>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct State {
-    entries: BTreeMap<String, Entry>,
-    history: VecDeque<Change>,
-    /// The file could not be read: who is not named has nothing.
-    closed: bool,
-    /// `None` until the mesh side has said who they are; then nobody else of the mesh has anything.
-    contacts: Option<Vec<Standing>>,
-}
-
-/// All that was set for one caller: it replaces the base.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    name: String,
-    categories: Vec<CategoryGrant>,
-    tools: Vec<ToolGrant>,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    version: u32,
-    #[serde(default)]
-    closed: bool,
-    callers: BTreeMap<String, Entry>,
-    history: VecDeque<Change>,
 }
 
 /// What the operator has where nothing was set.
@@ -328,12 +110,21 @@ impl Grants {
         }
     }
 
-    /// What that caller may do at this instant. A mesh caller who is not `Verified` may do nothing.
+    /// What that caller may do at this instant. A mesh caller who is not `Verified` may do nothing, and neither may
+    /// anybody in a scope that was built with nothing: a session that is not the operator's own, a turn without tools.
     pub fn authority(&self, scope: &CallerScope) -> Authority {
-        self.authority_at(scope, clock::unix_ms())
+        match scope {
+            CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. }
+                if granted.is_empty() =>
+            {
+                Authority::default()
+            }
+            _ => self.of(scope, clock::unix_ms()),
+        }
     }
 
-    fn authority_at(&self, scope: &CallerScope, now_ms: u64) -> Authority {
+    /// What was granted to whoever that scope names.
+    fn of(&self, scope: &CallerScope, now_ms: u64) -> Authority {
         let state = self.read();
         match scope {
             CallerScope::Mesh { assurance: Assurance::Verified, peer_id, granted, .. } => {
@@ -350,25 +141,25 @@ impl Grants {
                 state.authority(&peer_id.0, base, now_ms)
             }
             CallerScope::Mesh { .. } => Authority::default(),
-            // Built with nothing: a session that is not the operator's own.
-            CallerScope::LocalOperator { granted, .. } if granted.is_empty() => {
-                Authority::default()
-            }
             CallerScope::LocalOperator { granted, .. } => {
                 state.authority(OPERATOR, granted, now_ms)
             }
         }
     }
 
-    /// The same scope with what is granted at this instant.
-    pub fn current(&self, mut scope: CallerScope) -> CallerScope {
+    /// For who builds a peer's scope: the same with what is granted at this instant, be it more or less.
+    pub fn current(&self, scope: CallerScope) -> CallerScope {
+        let now = match &scope {
+            CallerScope::Mesh { .. } => self.of(&scope, clock::unix_ms()),
+            CallerScope::LocalOperator { .. } => self.authority(&scope),
+        };
+        with_categories(scope, now.categories)
+    }
+
+    /// For who uses a scope: the same with what it can be used for at this instant.
+    pub fn usable(&self, scope: CallerScope) -> CallerScope {
         let now = self.authority(&scope).categories;
-        match &mut scope {
-            CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. } => {
-                *granted = now;
-            }
-        }
-        scope
+        with_categories(scope, now)
     }
 
     /// From where a caller's grants come: `default`, `configuration` or `grants.json`.
@@ -439,146 +230,13 @@ impl Grants {
     }
 }
 
-impl State {
-    fn authority(&self, caller: &str, base: &CategorySet, now_ms: u64) -> Authority {
-        match self.entries.get(caller) {
-            Some(entry) => entry.authority(now_ms),
-            None if self.closed => Authority::default(),
-            None => Authority { categories: base.clone(), tools: BTreeMap::new() },
+fn with_categories(mut scope: CallerScope, categories: CategorySet) -> CallerScope {
+    match &mut scope {
+        CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. } => {
+            *granted = categories;
         }
     }
-
-    fn contact(&self, caller: &str) -> Option<&Standing> {
-        self.contacts.iter().flatten().find(|contact| contact.caller.0 == caller)
-    }
-
-    fn source(&self, caller: &str, configured: bool) -> &'static str {
-        match (self.closed || self.entries.contains_key(caller), configured) {
-            (true, _) => "grants.json",
-            (false, true) => "configuration",
-            (false, false) => "default",
-        }
-    }
-
-    /// What a caller has of whom nothing was set.
-    fn beginning(&self, caller: &str) -> Result<Entry, GrantError> {
-        let (name, base) = match (caller, self.contact(caller)) {
-            (OPERATOR, _) => ("operator".to_owned(), operator_base()),
-            (_, Some(contact)) => (contact.name.clone(), contact.base.clone()),
-            (_, None) => {
-                let contacts = self.contacts.iter().flatten().map(|c| c.caller.0.as_str());
-                let known: Vec<&str> = [OPERATOR].into_iter().chain(contacts).collect();
-                return Err(GrantError::UnknownCaller {
-                    caller: shown(caller),
-                    known: known.join(", "),
-                });
-            }
-        };
-        let base = if self.closed { CategorySet::new() } else { base };
-        let categories =
-            base.into_iter().map(|category| CategoryGrant { category, until: None }).collect();
-        Ok(Entry { name, categories, tools: Vec::new() })
-    }
-
-    fn view(
-        &self,
-        caller: &str,
-        name: &str,
-        base: &CategorySet,
-        configured: bool,
-        in_force: bool,
-        now_ms: u64,
-    ) -> CallerGrants {
-        let (categories, tools) = match self.entries.get(caller) {
-            Some(entry) => {
-                let entry = entry.without_what_is_over(now_ms);
-                (entry.categories, entry.tools)
-            }
-            None if self.closed => (Vec::new(), Vec::new()),
-            None => {
-                let base = base.iter();
-                let row = |category: &PermissionCategory| CategoryGrant {
-                    category: *category,
-                    until: None,
-                };
-                (base.map(row).collect(), Vec::new())
-            }
-        };
-        let history: Vec<Change> =
-            self.history.iter().filter(|change| change.caller == caller).cloned().collect();
-        let first = history.len().saturating_sub(SHOWN_HISTORY);
-        CallerGrants {
-            caller: caller.to_owned(),
-            name: name.to_owned(),
-            source: self.source(caller, configured),
-            in_force,
-            categories,
-            tools,
-            history: history.into_iter().skip(first).collect(),
-        }
-    }
-}
-
-impl Entry {
-    fn authority(&self, now_ms: u64) -> Authority {
-        let categories = self.categories.iter().filter(|row| in_force(row.until, now_ms));
-        let tools = self.tools.iter().filter(|row| in_force(row.until, now_ms));
-        Authority {
-            categories: categories.map(|row| row.category).collect(),
-            tools: tools.map(|row| (row.tool.clone(), row.mode)).collect(),
-        }
-    }
-
-    fn without_what_is_over(&self, now_ms: u64) -> Entry {
-        let mut entry = self.clone();
-        entry.categories.retain(|row| in_force(row.until, now_ms));
-        entry.tools.retain(|row| in_force(row.until, now_ms));
-        entry
-    }
-
-    fn take(&mut self, wish: &Wish, now_ms: u64) -> Result<(), GrantError> {
-        *self = self.without_what_is_over(now_ms);
-        match wish {
-            Wish::Category { category, granted, until } => {
-                if *granted && !in_force(*until, now_ms) {
-                    return Err(GrantError::Past);
-                }
-                self.categories.retain(|row| row.category != *category);
-                if *granted {
-                    self.categories.push(CategoryGrant { category: *category, until: *until });
-                    self.categories.sort_by_key(|row| row.category);
-                }
-            }
-            Wish::Tool { tool, mode, until } => {
-                if mode.is_some() && !in_force(*until, now_ms) {
-                    return Err(GrantError::Past);
-                }
-                self.tools.retain(|row| row.tool != *tool);
-                if let Some(mode) = *mode {
-                    if self.tools.len() >= MAX_TOOLS {
-                        return Err(GrantError::TooMany { what: "tools" });
-                    }
-                    self.tools.push(ToolGrant { tool: tool.clone(), mode, until: *until });
-                    self.tools.sort_by(|one, other| one.tool.cmp(&other.tool));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn in_force(until: Option<u64>, now_ms: u64) -> bool {
-    until.is_none_or(|until| now_ms < until)
-}
-
-fn write(path: &Path, state: &State) -> Result<(), StoreError> {
-    let file = File {
-        version: VERSION,
-        closed: state.closed,
-        callers: state.entries.clone(),
-        history: state.history.clone(),
-    };
-    store::replace_json(path, &file, Durability::Disk)
+    scope
 }
 
 /// What somebody typed, fit for a message.

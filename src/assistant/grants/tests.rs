@@ -1,7 +1,8 @@
 //! What counts at which instant, and what a broken file grants.
 
+use super::state::{Entry, MAX_TOOLS};
 use super::*;
-use crate::assistant::SessionId;
+use crate::assistant::{PeerId, SessionId};
 
 const NOW: u64 = 1_800_000_000_000;
 const KEY: &str = "key:ana";
@@ -84,11 +85,17 @@ fn whoever_is_not_verified_or_not_a_confirmed_contact_has_nothing_whatever_was_s
         grants.set(KEY, category(wanted, true, None), "page").unwrap();
     }
     grants.set(KEY, tool("x", Some(ToolMode::Always)), "page").unwrap();
-    assert_eq!(grants.authority(&peer(Assurance::Verified, &[])).categories.len(), 10);
+    assert_eq!(
+        grants.authority(&peer(Assurance::Verified, &[PermissionCategory::Apps])).categories.len(),
+        10
+    );
     for assurance in [Assurance::Signed, Assurance::Unverified] {
         let scope = peer(assurance, &PermissionCategory::ALL);
         assert_eq!(grants.authority(&scope), Authority::default());
     }
+    // A turn that was built without tools stays without.
+    assert_eq!(grants.authority(&peer(Assurance::Verified, &[])), Authority::default());
+    assert!(grants.usable(peer(Assurance::Verified, &[])).granted_categories().is_empty());
     // A session without authority does not get the operator's.
     grants.set(OPERATOR, category(PermissionCategory::Wallet, true, None), "page").unwrap();
     assert_eq!(grants.authority(&operator(CategorySet::new())), Authority::default());
@@ -128,13 +135,16 @@ fn a_mode_never_gives_what_the_category_does_not() {
     let grants = with_ana(&folder);
     for mode in [ToolMode::Always, ToolMode::Ask, ToolMode::Never] {
         grants.set(KEY, tool("pay", Some(mode)), "page").unwrap();
-        let authority = grants.authority(&peer(Assurance::Verified, &[]));
+        let authority = grants.authority(&peer(Assurance::Verified, &[PermissionCategory::Apps]));
         assert_eq!(authority.mode("pay"), Some(mode));
         assert!(!authority.permits("pay", PermissionCategory::Wallet));
         assert_eq!(authority.permits("pay", PermissionCategory::System), mode != ToolMode::Never);
     }
     grants.set(KEY, tool("pay", None), "page").unwrap();
-    assert_eq!(grants.authority(&peer(Assurance::Verified, &[])).mode("pay"), None);
+    assert_eq!(
+        grants.authority(&peer(Assurance::Verified, &[PermissionCategory::Apps])).mode("pay"),
+        None
+    );
 }
 
 #[test]
@@ -171,7 +181,7 @@ fn a_change_that_makes_no_sense_says_what_would_be_right_and_changes_nothing() {
     let error = grants.set("key:nobody\n", wish(), "page").unwrap_err().to_string();
     assert_eq!(error, "there is no caller `key:nobody`; there are: operator, key:ana");
     let error = grants.set(KEY, wish(), "page").unwrap_err().to_string();
-    assert!(error.contains("Ana is not confirmed"), "{error}");
+    assert!(error.contains("granted to Ana now: its key is not confirmed"), "{error}");
     let past = category(PermissionCategory::Notes, true, Some(1));
     assert!(matches!(grants.set(OPERATOR, past, "page"), Err(GrantError::Past)));
     assert!(!folder.path().join(FILE).exists());
@@ -229,7 +239,9 @@ proptest::proptest! {
             let mode = [None, Some(ToolMode::Always), Some(ToolMode::Ask), Some(ToolMode::Never)]
                 [usize::from(mode)];
             grants.set(KEY, tool("t", mode), "page").unwrap();
-            let scope = peer(Assurance::Verified, &[]);
+            let scope = grants.current(peer(Assurance::Verified, &[]));
+            assert_eq!(scope.granted_categories(), expected);
+            let scope = peer(Assurance::Verified, &[PermissionCategory::Apps]);
             let authority = grants.authority(&scope);
             assert_eq!(authority.categories, expected);
             assert_eq!(authority.mode("t"), mode);

@@ -130,12 +130,20 @@ pub fn who(
     format!("You: {node}, {key}, {sure}. May use: {may}. Questions left: {questions_left}.")
 }
 
+/// How that begins; a text of others stands behind it.
+const SHORTEN: &str = "Say this again in at most ";
+
+/// Is that what a model is asked for `short`, or a peer's words that begin so?
+pub fn is_wish_for_less(question: &str) -> bool {
+    question.starts_with(SHORTEN)
+}
+
 /// What the model is asked for `short`. `bytes`: how long it may be.
 pub fn shorten(answer: &str, bytes: usize) -> String {
     const LONGEST: usize = 6_000;
     let end = (0..=answer.len().min(LONGEST)).rev().find(|end| answer.is_char_boundary(*end));
     let answer = answer.get(..end.unwrap_or(0)).unwrap_or_default();
-    format!("Say this again in at most {bytes} bytes, keeping only what matters most:\n{answer}")
+    format!("{SHORTEN}{bytes} bytes, keeping only what matters most:\n{answer}")
 }
 
 #[cfg(test)]
@@ -208,5 +216,6 @@ mod tests {
         let asked = shorten(&"ї".repeat(5_000), 100);
         assert!(asked.len() < 6_100 && asked.ends_with('ї'));
         assert!(shorten("abc", 40).ends_with(":\nabc"));
+        assert!(is_wish_for_less(&shorten("abc", 40)) && !is_wish_for_less("say it again"));
     }
 }

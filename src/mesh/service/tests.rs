@@ -3,6 +3,7 @@
 mod authority;
 mod bench;
 mod confirm;
+mod evil;
 mod fairness;
 mod halt;
 mod manners;

@@ -151,6 +151,10 @@ impl Mesh {
             };
             let peer = self.identify(&turn.question.envelope);
             let scope = match self.scope(&turn.question.envelope, &peer) {
+                // It has the words of an earlier answer in it, which may be anybody's: no tools.
+                Ok(scope) if commands::is_wish_for_less(&turn.question.text) => {
+                    scope.without_tools()
+                }
                 Ok(scope) => scope,
                 Err(reason) => {
                     self.queue.done(&id);

@@ -104,7 +104,7 @@ async fn a_call_of_the_operator_waits_runs_once_when_approved_and_without_the_mo
     assert_eq!(reply.tools[0].outcome, ToolOutcome::NeedsConfirmation);
     assert_eq!(house.runs.count(), 0);
     let pending = house.assistant.pending_of(&TurnId("t1".to_owned())).unwrap();
-    assert_eq!(house.assistant.pending(), [pending.clone()]);
+    assert_eq!(house.assistant.pending(), std::slice::from_ref(&pending));
     assert_eq!((pending.caller.as_str(), pending.code_for_peer), ("operator", false));
     assert_eq!(pending.arguments, json!({"text": CANARY}));
     let (one, two) = (house.assistant.take(&pending.id), house.assistant.take(&pending.id));
@@ -258,13 +258,20 @@ async fn a_peer_confirms_by_code_what_it_may_and_the_operator_the_rest() {
             house.assistant.settle(taken, true, false).await;
             assert_eq!(house.runs.count(), 1);
         }
-        // `always` lifts that for no peer.
+        // `always` lifts that for no peer, not even where the file says so.
         let always = house.mode(ANA, tool, ToolMode::Always);
         let operators = crate::assistant::confirm::needs_operator(
             house.assistant.tools.get(tool).unwrap().category,
         );
         assert_eq!(always.is_err(), operators, "{tool}");
         house.mode(OPERATOR, tool, ToolMode::Always).unwrap();
+        let wish = Wish::Tool { tool: tool.to_owned(), mode: Some(ToolMode::Always), until: None };
+        house.assistant.grants().set(ANA, wish, "by hand").unwrap();
+        house.assistant.drop_pending(ANA);
+        house.assistant.clear_history(&ana()).unwrap();
+        let before = house.runs.count();
+        house.ask(ana(), "m-2").await;
+        assert_eq!(house.runs.count() - before, usize::from(!operators), "{tool}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 
 use super::super::*;
-use crate::assistant::{CallerScope, ChatStatus};
+use crate::assistant::{CallerScope, ChatContext, ChatReply, ChatStatus, ModelPlace};
 use crate::config::Contact;
 use crate::mesh::packets::{KEY_A, KEY_B, pki_packet, text_packet};
 use crate::node::PacketId;
