@@ -10,6 +10,7 @@ use tombolo::rpc::events::{Changed, Event};
 
 use crate::rpc_contract::fits;
 use crate::rpc_node::{Node, Request, Session, folder};
+use crate::support::world::SOON;
 
 /// One event, as a browser takes it apart.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +79,18 @@ impl Listening {
                 return event;
             }
         }
+    }
+
+    /// Reads on until the stream ends, which it must.
+    pub async fn ended(&mut self) -> usize {
+        let reading = async {
+            let mut count = 0;
+            while self.next().await.is_some() {
+                count += 1;
+            }
+            count
+        };
+        tokio::time::timeout(SOON, reading).await.expect("the stream goes on")
     }
 
     async fn chunk(&mut self) -> bool {
@@ -264,17 +277,17 @@ async fn a_stream_ends_with_its_session_and_with_the_daemon() {
     let mut page = listen(&node, &mine).await;
     let mut others = listen(&node, &other).await;
     node.rpc("auth.logout", json!({})).session(&mine).send().await;
-    while page.next().await.is_some() {}
+    page.ended().await;
     node.services.events.publish(Event::Pending { count: 3 });
     assert_eq!(others.until("pending").await.data, json!({ "count": 3 }));
     assert_eq!(node.services.streams.count(), 1);
     // A login over a live session renews its token: what listened under the old one is over.
     node.login(Some(&other.cookie)).await;
-    while others.next().await.is_some() {}
+    others.ended().await;
     let last = node.login(None).await;
     let mut page = listen(&node, &last).await;
     node.stop().await;
-    while page.next().await.is_some() {}
+    page.ended().await;
 }
 
 #[tokio::test]
@@ -290,17 +303,14 @@ async fn a_reader_that_reads_nothing_is_cut_off_and_a_session_has_so_many() {
         node.services.events.publish(Event::Mesh { at: 1, event: Box::new(event) });
         tokio::task::yield_now().await;
     }
-    let mut count = 0;
-    while slow.next().await.is_some() {
-        count += 1;
-    }
+    let count = slow.ended().await;
     assert!(count < 4000, "{count} events were kept for a reader that read none");
-    while first.next().await.is_some() {}
+    first.ended().await;
     let mut pages = Vec::new();
     for _ in 0..=MAX_OF_SESSION {
         pages.push(listen(&node, &session).await);
     }
-    while pages[0].next().await.is_some() {}
+    pages[0].ended().await;
     assert_eq!(node.services.streams.count(), MAX_OF_SESSION);
     node.stop().await;
 }

@@ -57,7 +57,7 @@ async fn a_session_is_listed_and_a_revoked_one_ends_with_its_stream_and_its_turn
     let revoke = json!({ "id": sessions[1]["id"] });
     let answer = node.rpc("auth.revoke", revoke.clone()).session(&mine).send().await;
     assert_eq!(answer.status, 200, "{}", answer.body);
-    while page.next().await.is_some() {}
+    page.ended().await;
     node.leg.until(|progress| progress.dropped == 1).await;
     let answer = crate::rpc_node::Answer::read(&mut hanging).await;
     assert_eq!(answer.json()["result"]["status"], "stopped");
@@ -115,7 +115,7 @@ async fn passwords_are_set_by_the_operator_and_bad_ones_are_said_to_be_bad() {
     let request = node.request("GET", "/events").header("Cookie", &viewer.cookie);
     let mut page = Listening::open(&request).await;
     assert_eq!(set(json!({ "role": "viewer", "new": null })).await.0, 200);
-    while page.next().await.is_some() {}
+    page.ended().await;
     let refused = node.rpc("auth.login", json!({ "password": VIEWERS })).send().await;
     assert_eq!(refused.error_name(), "login_failed");
     assert!(!folder.path().join("secrets/viewer-password").exists());

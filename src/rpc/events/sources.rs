@@ -18,11 +18,41 @@ use crate::rpc::{Services, history};
 const STATUS_EVERY: Duration = Duration::from_secs(1);
 /// The channel is looked at so often, and the hours written where they have changed.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
+/// The legs are looked at so often while somebody listens; a look may ask a model server.
+const LEGS_EVERY: Duration = Duration::from_secs(15);
 /// The mesh side answers from memory; one that doesn't is on its way down.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Feeds the bus until `cancel`, then closes it.
 pub async fn run(services: Arc<Services>, cancel: CancellationToken) {
+    tokio::join!(feed(&services, &cancel), legs(&services, &cancel));
+}
+
+/// Tells when the legs are in another state than they were. Apart from the rest, for a model server may
+/// let its caller wait.
+async fn legs(services: &Services, cancel: &CancellationToken) {
+    let mut tick = interval_at(Instant::now() + LEGS_EVERY, LEGS_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = None;
+    let looking = async {
+        loop {
+            tick.tick().await;
+            if services.streams.count() > 0 {
+                let now = Some(services.legs().await);
+                if last.is_some() && last != now {
+                    services.events.publish(Event::Changed(Changed::Legs));
+                }
+                last = now;
+            }
+        }
+    };
+    tokio::select! {
+        () = cancel.cancelled() => {}
+        () = looking => {}
+    }
+}
+
+async fn feed(services: &Arc<Services>, cancel: &CancellationToken) {
     let bus = &services.events;
     let mut mesh = services.mesh.events.subscribe();
     let mut lines = services.lines.follow();
@@ -62,17 +92,17 @@ pub async fn run(services: Arc<Services>, cancel: CancellationToken) {
                 {
                     services.figures.channel(percent, services.clock.now().unix_ms);
                 }
-                record(&services, &mut written).await;
+                record(services, &mut written).await;
             }
             _ = tick.tick() => {
                 if services.streams.count() > 0 {
-                    status(&services, &mut last).await;
+                    status(services, &mut last).await;
                 }
             }
         }
     }
     bus.close();
-    record(&services, &mut written).await;
+    record(services, &mut written).await;
 }
 
 /// Writes the hours if they have changed. Lost are at most those of the last minute.
