@@ -30,6 +30,13 @@ fn cases() -> Vec<Case> {
         ("mesh.messages", json!({ "limit": 5 })),
         ("mesh.airtime", none()),
         ("mesh.stop-all", json!({ "resume": true })),
+        ("mesh.assistant-configure", json!({ "suspend": { "id": "!a1b2c3d4" } })),
+        (
+            "mesh.peer-accept-key",
+            json!({ "id": "!a1b2c3d4", "fingerprint": "0011 2233 4455 6677", "accept": true }),
+        ),
+        ("mesh.pair", json!({ "name": "Eve" })),
+        ("mesh.send", json!({ "to": "!a1b2c3d4", "text": "hello" })),
         ("system.disk-status", none()),
         ("system.info", none()),
         // Last, for it ends the session.

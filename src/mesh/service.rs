@@ -5,9 +5,12 @@
 //! can't take now is kept. What is decided is written in the neighbouring modules; here it is only joined.
 
 mod accept;
+mod decisions;
 mod halt;
 mod orders;
 mod outgoing;
+mod pairing;
+mod sending;
 mod shown;
 mod turns;
 
@@ -22,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::Budgets;
+use super::changes::ChangeLog;
 use super::identity::Contacts;
 use super::inbox::Ignored;
 use super::journal::{QuestionJournal, Unsynced};
@@ -29,6 +33,7 @@ use super::loops::LoopGuard;
 use super::messages::Messages;
 use super::nodes::Nodes;
 use super::outbox::Outbox;
+use super::pairing::Pairing;
 use super::queue::Queue;
 use super::seen::Seen;
 use super::trigger::Trigger;
@@ -70,6 +75,9 @@ pub trait Answerer: Send + Sync + 'static {
 
     /// Deletes what is remembered of that caller. Quick.
     fn forget(&self, caller: &CallerScope) -> Result<(), StoreError>;
+
+    /// That caller's key, or its standing, is not what it was: whatever waits for its confirmation is void. Quick.
+    fn key_changed(&self, _caller: &PeerId) {}
 
     /// Where the model runs that would answer that caller now. May ask around; runs in a task of its own.
     fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a>;
@@ -139,14 +147,18 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         tracing::warn!(path = %path.display(), "a question on disk could not be read; set aside");
     }
     let AirtimeConfig { share, max_parts } = parts.airtime;
+    let contacts = Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?;
     let mut mesh = Mesh {
         trigger: Trigger::new(&parts.mesh.trigger),
-        contacts: Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?,
+        config: contacts.effective(&parts.mesh),
+        configured: parts.mesh,
+        contacts,
+        pairing: Pairing::default(),
+        changes: ChangeLog::open(&parts.data_dir)?,
         seen: Seen::open(&parts.data_dir, now)?,
         outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
         questions,
         data_dir: parts.data_dir,
-        config: parts.mesh,
         nodes: Nodes::default(),
         messages: Messages::default(),
         budgets: Budgets::default(),
@@ -166,6 +178,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         loops: LoopGuard::default(),
         forget_until: HashMap::new(),
         forgetting: HashMap::new(),
+        asking_around: HashSet::new(),
         stopped: false,
         answerer: parts.answerer,
         sink: parts.radio,
@@ -187,7 +200,12 @@ type LoopCheck = Result<(), Ignored>;
 
 /// The state of the mesh side.
 struct Mesh {
+    /// What is in force: the configuration, and what the operator decided over it.
     config: MeshConfig,
+    /// The configuration alone.
+    configured: MeshConfig,
+    pairing: Pairing,
+    changes: ChangeLog,
     trigger: Trigger,
     contacts: Contacts,
     nodes: Nodes,
@@ -224,6 +242,8 @@ struct Mesh {
     forget_until: HashMap<PeerId, u64>,
     /// Turns that still run though their peer wants everything deleted.
     forgetting: HashMap<TurnId, CallerScope>,
+    /// A `status` waits until the model servers were asked; bounded by the budgets of those who ask.
+    asking_around: HashSet<TurnId>,
     /// The operator has stopped everything.
     stopped: bool,
     answerer: Arc<dyn Answerer>,
@@ -366,7 +386,8 @@ impl Mesh {
         self.trigger = Trigger::new(&config.trigger);
         self.contacts.configure(&config.allowed_contacts);
         self.outbox.configure(airtime.share, airtime.max_parts);
-        self.config = config;
+        self.config = self.contacts.effective(&config);
+        self.configured = config;
         self.stop_those_no_longer_answered();
         self.keep_contacts_in_radio();
     }

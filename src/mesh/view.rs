@@ -5,6 +5,8 @@
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use super::operator::{Answer, Change, Changed, Opened, Queued, Text, Wish};
+use super::pairing::PairingView;
 use crate::assistant::{Assurance, ToolRecord, TurnId};
 use crate::node::{NodeNum, PacketId};
 
@@ -113,10 +115,26 @@ pub enum MeshEvent {
         /// For people.
         reason: Option<String>,
     },
+    /// A peer sent the code of an open pairing: its key is pinned and confirmed now.
+    Paired {
+        /// The number it came under.
+        node: NodeNum,
+        /// The contact's name.
+        name: String,
+        /// Of its key.
+        fingerprint: String,
+    },
+    /// The operator changed who is answered.
+    Changed {
+        /// Role and login.
+        by: String,
+        /// A sentence, as in `changes.log`.
+        what: String,
+    },
     /// Something that the operator should know: a foreign key, a replay, a downgrade, a flood.
     Security {
         /// A word: `foreign_key`, `replay`, `downgrade`, `unverified_claim`, `spoofed_sender`, `new_pin`, `moved`,
-        /// `loop`.
+        /// `loop`, `pairing`.
         kind: String,
         /// The number it came under, a claim.
         from: NodeNum,
@@ -163,7 +181,7 @@ pub struct NodeView {
     pub fingerprint: Option<String>,
     /// The contact's name when it is one.
     pub contact: Option<String>,
-    /// `pinned`, `unconfirmed`, `foreign_key`, `denied` or `stranger`.
+    /// `pinned`, `unconfirmed`, `foreign_key`, `suspended`, `denied` or `stranger`.
     pub standing: &'static str,
     /// Unix seconds, 0 for never.
     pub last_heard: u64,
@@ -242,10 +260,29 @@ pub struct AnsweringView {
     pub allowed_contacts: Vec<ContactView>,
     /// Numbers or keys that are refused.
     pub denied_askers: Vec<String>,
+    /// The same, with where each stands.
+    pub denied: Vec<DeniedView>,
+    /// Where `enabled` comes from: `configuration` or `node`.
+    pub enabled_source: &'static str,
+    /// Where `trusted_only` comes from.
+    pub trusted_only_source: &'static str,
+    /// The open pairing, without its code.
+    pub pairing: Option<PairingView>,
+    /// What is odd about the contacts: twins, names that look alike, settings that stand twice.
+    pub warnings: Vec<String>,
     /// The trigger.
     pub trigger: String,
     /// Channels where it is answered.
     pub channels: Vec<String>,
+}
+
+/// One who is refused.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeniedView {
+    /// A node id or a key.
+    pub asker: String,
+    /// `configuration`, or `node` for one that was denied here and may be taken back here.
+    pub source: &'static str,
 }
 
 /// One contact.
@@ -255,6 +292,8 @@ pub struct ContactView {
     pub id: NodeNum,
     /// What to call it.
     pub name: String,
+    /// The pinned key, in base64.
+    pub key: Option<String>,
     /// The fingerprint of the pinned key.
     pub fingerprint: Option<String>,
     /// `configured`, `unconfirmed` (pinned at first message, not yet confirmed), `confirmed` or `none`.
@@ -263,6 +302,12 @@ pub struct ContactView {
     pub foreign_fingerprint: Option<String>,
     /// Granted categories.
     pub grants: Vec<String>,
+    /// Not answered, until the operator takes that back.
+    pub suspended: bool,
+    /// Refused, by its number or its key.
+    pub denied: bool,
+    /// `configuration`, or `node` for one that was added here.
+    pub source: &'static str,
 }
 
 /// `mesh.stop-all`
@@ -291,6 +336,12 @@ pub enum MeshQuery {
     Answering(oneshot::Sender<AnsweringView>),
     /// `mesh.stop-all`: stop everything (`false`), or let answers leave again (`true`).
     StopAll(bool, oneshot::Sender<StopView>),
+    /// `mesh.assistant-configure` and `mesh.peer-accept-key`; written to the disk before it is answered.
+    Change(Box<Wish<Change>>, Answer<Changed>),
+    /// `mesh.pair`
+    Pair(Wish<Option<String>>, Answer<Opened>),
+    /// `mesh.send`
+    SendText(Wish<Text>, Answer<Queued>),
     /// Settings that were read again.
     Reconfigure(
         Box<(crate::config::MeshConfig, crate::config::AirtimeConfig)>,
@@ -352,7 +403,7 @@ impl MeshHandle {
         self.ask(|reply| MeshQuery::Reconfigure(Box::new((mesh, airtime)), reply)).await
     }
 
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> MeshQuery,
     ) -> Result<T, MeshGone> {

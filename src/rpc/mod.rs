@@ -13,8 +13,10 @@ mod assistant_chat;
 mod assistant_schema;
 pub mod auth;
 mod auth_methods;
+mod contacts;
 mod dispatcher;
 pub mod error;
+pub mod fields;
 pub mod http;
 mod legs;
 pub mod markdown;
@@ -56,6 +58,8 @@ pub struct Services {
     pub hosts: Hosts,
     /// Shown by `system.info`.
     pub data_dir: PathBuf,
+    /// Named where something must be changed in it.
+    pub config_file: Option<PathBuf>,
     /// The clock.
     pub clock: Clock,
     /// When this process began to serve.
@@ -86,6 +90,7 @@ impl Services {
             turns: Turns::new(tracker),
             hosts: Hosts::new(listening, &config.http.hosts),
             data_dir: config.data_dir.clone(),
+            config_file: config.file.clone(),
             clock,
             started: clock.now(),
         })

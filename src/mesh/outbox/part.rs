@@ -18,6 +18,8 @@ const MAX_TEXT: usize = 16_384;
 const MORE_WORD: &str = "more";
 /// The smallest budget that is tried when a radio refuses a part as too large.
 const LEAST_BUDGET: usize = 60;
+/// Packets remembered that released parts of a reply. What is older is in the memory of answered packets long since.
+const ORDERS: usize = 8;
 /// Packet ids remembered for each part, so that a late ack still finds it.
 const IDS: usize = 16;
 
@@ -166,6 +168,9 @@ pub(super) struct Reply {
     /// The peer wants it deleted: as soon as nothing of it is on its way.
     #[serde(default)]
     pub forgotten: bool,
+    /// The last packets that released parts of it, so that none does so twice.
+    #[serde(default)]
+    pub orders: Vec<TurnId>,
 }
 
 impl Reply {
@@ -197,6 +202,7 @@ impl Reply {
             used,
             hops: new.hops,
             forgotten: false,
+            orders: Vec::new(),
         };
         reply.plan_from(0, 0);
         reply.released = reply.parts.len().min(burst);
@@ -236,7 +242,16 @@ impl Reply {
 
     /// Does it ask for an ack?
     pub fn wants_ack(&self) -> bool {
-        matches!(self.to, Destination::Direct { .. }) && self.kind != ReplyKind::Reaction
+        let wanted = !matches!(self.kind, ReplyKind::Reaction | ReplyKind::Text { ack: false });
+        wanted && matches!(self.to, Destination::Direct { .. })
+    }
+
+    /// Notes that this packet released parts.
+    pub fn ordered_by(&mut self, order: &TurnId) {
+        if self.orders.len() >= ORDERS {
+            self.orders.remove(0);
+        }
+        self.orders.push(order.clone());
     }
 
     /// Reactions are worth nothing after a restart.

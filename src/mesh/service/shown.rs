@@ -20,7 +20,10 @@ impl Mesh {
             }
             MeshQuery::Messages(limit, reply) => reply.send(self.messages.view(limit)).is_ok(),
             MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
-            MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
+            MeshQuery::Answering(reply) => reply.send(self.answering(now)).is_ok(),
+            MeshQuery::Change(wish, reply) => reply.send(self.change(&wish, now)).is_ok(),
+            MeshQuery::Pair(wish, reply) => reply.send(self.open_pairing(wish, now)).is_ok(),
+            MeshQuery::SendText(wish, reply) => reply.send(self.send_text(&wish, now)).is_ok(),
             MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
             MeshQuery::Reconfigure(settings, reply) => {
                 let (mesh, airtime) = *settings;
@@ -56,28 +59,14 @@ impl Mesh {
         status
     }
 
-    fn answering(&self) -> AnsweringView {
-        AnsweringView {
-            enabled: self.config.enabled,
-            trusted_only: self.config.trusted_only,
-            allowed_contacts: self.contacts.view(),
-            denied_askers: self
-                .config
-                .denied_askers
-                .iter()
-                .map(|asker| match asker {
-                    crate::config::Asker::Node(node) => node.to_string(),
-                    crate::config::Asker::Key(key) => key.to_string(),
-                })
-                .collect(),
-            trigger: self.trigger.word().to_owned(),
-            channels: self.config.channels.clone(),
-        }
+    pub(super) fn answering(&self, now: Now) -> AnsweringView {
+        let pairing = self.pairing.view(now);
+        AnsweringView { pairing, ..self.contacts.answering(&self.configured, &self.config) }
     }
 
     /// What the operator should put right.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.contacts.warnings().to_vec();
+        let mut warnings = self.contacts.warnings(&self.configured);
         if self.stopped {
             warnings.push("all answers are stopped, until they are resumed".to_owned());
         }

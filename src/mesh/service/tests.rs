@@ -2,10 +2,14 @@
 
 mod authority;
 mod bench;
+mod commands;
+mod decisions;
 mod fairness;
 mod halt;
 mod manners;
 mod orders;
+mod pairing;
 mod restart;
+mod sending;
 mod sim;
 mod status;
