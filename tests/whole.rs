@@ -10,6 +10,7 @@ mod agent;
 mod backends;
 mod chat_command;
 mod claude;
+mod contacts;
 mod conversation;
 mod demo;
 mod flood;

@@ -60,7 +60,7 @@ async fn texts_keep_the_gap_and_the_order_of_everything_else() {
     for text in ["one", "two", "three"] {
         bench.send(BEN, text, true).await.unwrap();
     }
-    bench.settle().await;
+    bench.pass(2).await;
     assert_eq!(bench.sent().len(), 1, "2.3 s between texts");
     let waiting: Vec<_> = bench.outgoing().await.into_iter().map(|row| row.delivery).collect();
     assert_eq!(waiting[1..], [Some(Delivery::Queued), Some(Delivery::Queued)]);
