@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod load;
+pub mod mcp;
 
 use std::path::PathBuf;
 
@@ -34,6 +35,8 @@ pub struct Config {
     /// The file that it was read from, to name it in messages; no key.
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// `[[mcp]]`: other programs that bring tools.
+    pub mcp: Vec<mcp::McpServer>,
 }
 
 impl Default for Config {
@@ -46,6 +49,7 @@ impl Default for Config {
             assistant: AssistantConfig::default(),
             http: HttpConfig::default(),
             file: None,
+            mcp: Vec::new(),
         }
     }
 }

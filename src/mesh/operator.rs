@@ -54,6 +54,8 @@ pub enum Change {
     TrustedOnly(bool),
     /// Peers are answered at all.
     Enabled(bool),
+    /// The model was chosen. Only recorded here: the assistant has taken it already.
+    Model(String),
     /// A decision on a key that was seen under a contact's number.
     Key {
         /// The contact's number.

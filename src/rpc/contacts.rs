@@ -39,9 +39,9 @@ pub(super) async fn handle(
         "mesh.assistant-configure" => {
             let (wish, value) = Fields::only(params, &WISHES)?;
             if wish == "model" {
-                choose_model(call, &as_text("model", value)?)?;
-                let answering = call.services.mesh.answering().await.map_err(gone)?;
-                return assistant_status(call, &answering).await;
+                let name = as_text("model", value)?;
+                choose_model(call, &name).await?;
+                return decide(call, Change::Model(name)).await;
             }
             let change = change(&wish, value)?;
             decide(call, change).await
@@ -216,7 +216,9 @@ pub(super) fn send_result() -> Value {
     ])
 }
 
-/// Until the legs can be chosen at run time.
-fn choose_model(_call: &Call<'_>, _name: &str) -> Result<(), RpcError> {
-    Err(about(ErrorCode::Refused, "model", "the model is chosen in the configuration"))
+/// Which model the local leg asks. The assistant can't be told yet: then the configuration says it.
+#[allow(clippy::unused_async)] // asks the model server as soon as the assistant can be told
+async fn choose_model(_call: &Call<'_>, _name: &str) -> Result<(), RpcError> {
+    let rule = "the model is chosen in the configuration: assistant.ollama.model";
+    Err(about(ErrorCode::Refused, "model", rule))
 }

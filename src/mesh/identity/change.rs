@@ -73,6 +73,10 @@ impl Contacts {
                     plan.what = format!("answering is {}", if *wanted { "on" } else { "off" });
                 }
             }
+            Change::Model(name) => {
+                let name: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
+                plan.what = format!("model chosen: {name}");
+            }
             Change::Key { id, fingerprint, pinned, accept } => {
                 let contact = self.named("id", *id)?;
                 key::check_pinned(contact, pinned.as_deref())?;
