@@ -64,7 +64,9 @@ async fn a_contact_is_added_while_the_daemon_runs_and_stays_one() {
     std::fs::write(world.config_path(), text).unwrap();
     reload(&world);
     world
-        .until("it was read again", async |w: &World| w.log().contains("configuration was read again"))
+        .until("it was read again", async |w: &World| {
+            w.log().contains("configuration was read again")
+        })
         .await;
     world.sim.say("Ben", SayTo::Direct, "!node ping");
     world.heard("Ben", 2).await;
@@ -159,7 +161,10 @@ async fn a_foreign_key_is_refused_and_another_is_accepted() {
         })
     };
     let stale = operator.refused("mesh.peer-accept-key", decide("Ben", true)).await;
-    assert_eq!((&stale["data"]["name"], &stale["data"]["field"]), (&json!("invalid_params"), &json!("fingerprint")));
+    assert_eq!(
+        (&stale["data"]["name"], &stale["data"]["field"]),
+        (&json!("invalid_params"), &json!("fingerprint"))
+    );
     let status = operator.call("mesh.peer-accept-key", decide("Mallory", false)).await;
     assert!(contact(&status, "Ana")["foreign_fingerprint"].is_null());
     // It is not told again; the real Ana is served as before.
@@ -176,7 +181,10 @@ async fn a_foreign_key_is_refused_and_another_is_accepted() {
     world.until("it is seen", async |w: &World| foreign(w, "Ana's new phone").await).await;
     let status = operator.call("mesh.peer-accept-key", decide("Ana's new phone", true)).await;
     let ana = contact(&status, "Ana");
-    assert_eq!((&ana["pin"], &ana["fingerprint"]), (&json!("confirmed"), &json!(new.fingerprint())));
+    assert_eq!(
+        (&ana["pin"], &ana["fingerprint"]),
+        (&json!("confirmed"), &json!(new.fingerprint()))
+    );
     world.sim.say("Ana", SayTo::Direct, "!ai hello again");
     assert_eq!(world.heard("Ana", 2).await[1].text, "noted");
 }
@@ -210,7 +218,10 @@ async fn denial_wins_over_everything_and_over_a_code() {
 async fn a_text_of_the_operators_arrives_and_bad_input_names_its_field() {
     let (world, operator) = world(&ana_is_a_contact()).await;
     let sent = operator.call("mesh.send", json!({ "to": ANA, "text": "Storm at noon" })).await;
-    assert_eq!((&sent["bytes"], &sent["budget"], &sent["name"]), (&json!(13), &json!(200), &json!("Ana")));
+    assert_eq!(
+        (&sent["bytes"], &sent["budget"], &sent["name"]),
+        (&json!(13), &json!(200), &json!("Ana"))
+    );
     assert_eq!(world.heard("Ana", 1).await[0].text, "Storm at noon");
     world
         .until("it is delivered", async |_: &World| {
@@ -221,11 +232,29 @@ async fn a_text_of_the_operators_arrives_and_bad_input_names_its_field() {
 
     let file = world.config_path().display().to_string();
     for (method, params, code, field, part) in [
-        ("mesh.send", json!({ "to": ANA, "text": "a".repeat(201) }), "invalid_params", "text", "201 bytes"),
+        (
+            "mesh.send",
+            json!({ "to": ANA, "text": "a".repeat(201) }),
+            "invalid_params",
+            "text",
+            "201 bytes",
+        ),
         ("mesh.send", json!({ "to": "Ana", "text": "x" }), "invalid_params", "to", "node id"),
-        ("mesh.send", json!({ "to": "!00001234", "text": "x" }), "invalid_params", "to", "was heard"),
+        (
+            "mesh.send",
+            json!({ "to": "!00001234", "text": "x" }),
+            "invalid_params",
+            "to",
+            "was heard",
+        ),
         ("mesh.send", json!({ "to": ANA }), "invalid_params", "text", "missing"),
-        ("mesh.send", json!({ "to": ANA, "text": "x", "now": 1 }), "invalid_params", "now", "no such field"),
+        (
+            "mesh.send",
+            json!({ "to": ANA, "text": "x", "now": 1 }),
+            "invalid_params",
+            "now",
+            "no such field",
+        ),
         ("mesh.pair", json!({}), "invalid_params", "name", "cancel"),
         ("mesh.pair", json!({ "name": "n".repeat(40) }), "invalid_params", "name", "39 bytes"),
         (
@@ -242,7 +271,13 @@ async fn a_text_of_the_operators_arrives_and_bad_input_names_its_field() {
             "name",
             "U+202E",
         ),
-        ("mesh.assistant-configure", json!({ "remove_contact": { "id": ANA } }), "refused", "id", &file),
+        (
+            "mesh.assistant-configure",
+            json!({ "remove_contact": { "id": ANA } }),
+            "refused",
+            "id",
+            &file,
+        ),
         (
             "mesh.assistant-configure",
             json!({ "undeny": { "asker": ANA } }),
@@ -250,12 +285,28 @@ async fn a_text_of_the_operators_arrives_and_bad_input_names_its_field() {
             "asker",
             "not denied",
         ),
-        ("mesh.assistant-configure", json!({ "trusted_only": "yes" }), "invalid_params", "trusted_only", "true"),
-        ("mesh.assistant-configure", json!({ "suspend": ANA }), "invalid_params", "suspend", "object"),
+        (
+            "mesh.assistant-configure",
+            json!({ "trusted_only": "yes" }),
+            "invalid_params",
+            "trusted_only",
+            "true",
+        ),
+        (
+            "mesh.assistant-configure",
+            json!({ "suspend": ANA }),
+            "invalid_params",
+            "suspend",
+            "object",
+        ),
     ] {
         let error = operator.refused(method, params.clone()).await;
         let data = &error["data"];
-        assert_eq!((&data["name"], &data["field"]), (&json!(code), &json!(field)), "{params}: {error}");
+        assert_eq!(
+            (&data["name"], &data["field"]),
+            (&json!(code), &json!(field)),
+            "{params}: {error}"
+        );
         assert!(error["message"].as_str().unwrap().contains(part), "{error}");
     }
     let both = json!({ "trusted_only": true, "enabled": true });
@@ -270,7 +321,8 @@ async fn a_text_of_the_operators_arrives_and_bad_input_names_its_field() {
 #[tokio::test]
 async fn a_name_that_looks_like_a_contacts_or_a_heard_nodes_is_warned_about() {
     let (_world, operator) = world(&ana_is_a_contact()).await;
-    let status = configure(&operator, json!({ "add_contact": { "id": "!00001234", "name": "Αna" } })).await;
+    let status =
+        configure(&operator, json!({ "add_contact": { "id": "!00001234", "name": "Αna" } })).await;
     let warnings = status["warnings"].to_string();
     assert!(warnings.contains("looks like `Ana`") && warnings.contains("mixes"), "{warnings}");
     let named = json!({ "rename": { "id": "!00001234", "name": "Ma11ory" } });

@@ -163,7 +163,10 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ),
         ("mesh.pair", json!({ "name": "Eve" })),
         ("mesh.send", json!({ "to": "!a1b2c3d4", "text": "hello" })),
-        ("mesh.assistant-configure", json!({ "add_contact": { "id": "!0000abcd", "name": "Eve" } })),
+        (
+            "mesh.assistant-configure",
+            json!({ "add_contact": { "id": "!0000abcd", "name": "Eve" } }),
+        ),
         ("mesh.assistant-configure", json!({ "deny": { "asker": "!0000abcd" } })),
         ("mesh.assistant-configure", json!({ "trusted_only": true })),
         ("mesh.pair", json!({ "cancel": true })),

@@ -20,8 +20,8 @@ use tombolo::config::Config;
 use tombolo::mesh::operator::{Changed, Opened, Queued};
 use tombolo::mesh::pairing::{Code, PairingView};
 use tombolo::mesh::view::{
-    AirtimeView, AnsweringView, ContactView, DeniedView, Delivery, MeshHandle, MeshQuery, MeshStatus,
-    MessageView, NodeView, StopView,
+    AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, MeshHandle, MeshQuery,
+    MeshStatus, MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::rpc::Services;

@@ -3,7 +3,7 @@
 //! Owns one line of JSON a change: when, by whom, what. It only grows, and it is written before the change is, so that
 //! none goes unrecorded. Holds no code, no text of a message and no key, only fingerprints.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ const FILE: &str = "changes.log";
 /// The record.
 #[derive(Debug)]
 pub struct ChangeLog {
+    path: PathBuf,
     journal: Journal,
 }
 
@@ -31,15 +32,36 @@ struct Line<'a> {
 impl ChangeLog {
     /// Opens or creates it in the data folder.
     pub fn open(data_dir: &Path) -> Result<ChangeLog, StoreError> {
-        Ok(ChangeLog { journal: Journal::open(&data_dir.join(FILE))? })
+        let path = data_dir.join(FILE);
+        Ok(ChangeLog { journal: Journal::open(&path)?, path })
     }
 
     /// Writes a line; it is on the disk when this returns.
     pub fn record(&mut self, by: &str, what: &str, now: Now) -> Result<(), StoreError> {
+        self.append(by, what, Durability::Disk, now)
+    }
+
+    /// Writes a line about something that changes nobody's standing: it is on the disk when the file is synced.
+    pub fn note(&mut self, by: &str, what: &str, now: Now) -> Result<(), StoreError> {
+        self.append(by, what, Durability::Process, now)
+    }
+
+    /// Where it is, for syncing.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn append(
+        &mut self,
+        by: &str,
+        what: &str,
+        durability: Durability,
+        now: Now,
+    ) -> Result<(), StoreError> {
         let line = Line { at: now.unix_ms, by, what };
         // Neither a number nor a text can fail to be written as JSON.
         let line = serde_json::to_string(&line).unwrap_or_default();
-        self.journal.append(&line, Durability::Disk)
+        self.journal.append(&line, durability)
     }
 }
 

@@ -280,6 +280,7 @@ impl Contacts {
             return (None, Ok(()));
         }
         contact.pin = Pin::Learned { key, confirmed: false };
+        contact.foreign = contact.foreign.filter(|foreign| *foreign != key);
         let detail = format!(
             "the key {} is now pinned to {}; it has no grants until it is confirmed",
             key.fingerprint(),

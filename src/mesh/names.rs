@@ -277,8 +277,7 @@ mod tests {
     fn mixed_scripts_are_named() {
         assert_eq!(mixed_scripts("Аna"), Some(("Cyrillic", "Latin")));
         assert_eq!(mixed_scripts("Anα"), Some(("Latin", "Greek")));
-        for one in ["Ana 2", "Оксана", "Ñandú", "mega", "山田 Ana", "1 2"]
-        {
+        for one in ["Ana 2", "Оксана", "Ñandú", "mega", "山田 Ana", "1 2"] {
             assert_eq!(mixed_scripts(one), None, "{one}");
         }
     }

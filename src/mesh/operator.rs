@@ -163,7 +163,8 @@ impl Refusal {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Refusal {
         tracing::error!(error = %error, "a change of the operator's could not be stored");
-        let reason = "the data folder could not be written, so nothing was changed; the log says why";
+        let reason =
+            "the data folder could not be written, so nothing was changed; the log says why";
         Refusal { why: Why::Storage, field: "", reason: reason.to_owned() }
     }
 }
@@ -178,7 +179,10 @@ impl MeshHandle {
     }
 
     /// `mesh.pair`: opens a code for a contact of that name; `None` voids the open one.
-    pub async fn pair(&self, wish: Wish<Option<String>>) -> Result<Result<Opened, Refusal>, MeshGone> {
+    pub async fn pair(
+        &self,
+        wish: Wish<Option<String>>,
+    ) -> Result<Result<Opened, Refusal>, MeshGone> {
         self.ask(|reply| MeshQuery::Pair(wish, reply)).await
     }
 

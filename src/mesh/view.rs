@@ -7,8 +7,8 @@ mod answering;
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::operator::{Answer, Change, Changed, Opened, Queued, Text, Wish};
 pub use self::answering::{AnsweringView, ContactView, DeniedView};
+use super::operator::{Answer, Change, Changed, Opened, Queued, Text, Wish};
 use crate::assistant::{Assurance, ToolRecord, TurnId};
 use crate::node::{NodeNum, PacketId};
 

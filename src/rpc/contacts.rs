@@ -82,9 +82,7 @@ fn change(wish: &str, value: Value) -> Result<Change, RpcError> {
     }
     let mut fields = Fields::of(as_object(wish, value)?);
     let change = match wish {
-        "deny" | "undeny" => {
-            Change::Deny { asker: fields.asker("asker")?, denied: wish == "deny" }
-        }
+        "deny" | "undeny" => Change::Deny { asker: fields.asker("asker")?, denied: wish == "deny" },
         "add_contact" => Change::AddContact {
             id: fields.node("id")?,
             key: fields.key("key")?,
@@ -116,7 +114,8 @@ async fn pair(call: &Call<'_>, params: Map<String, Value>) -> Result<Value, RpcE
         (Some(name), false) => Some(name),
         (None, true) => None,
         _ => {
-            let rule = "give the name of the contact to pair with, or cancel = true to void the open code";
+            let rule =
+                "give the name of the contact to pair with, or cancel = true to void the open code";
             return Err(super::fields::wrong("name", rule));
         }
     };
@@ -144,7 +143,8 @@ fn refused(call: &Call<'_>, refusal: Refusal) -> RpcError {
         Why::Storage => about(ErrorCode::Internal, field, reason),
         Why::Configured(key) => {
             let file = call.services.config_file.as_ref();
-            let file = file.map_or("the configuration file".to_owned(), |f| f.display().to_string());
+            let file =
+                file.map_or("the configuration file".to_owned(), |f| f.display().to_string());
             let rule = format!("{reason}: take it out of `{key}` in {file}, then reload");
             about(ErrorCode::Refused, field, rule)
         }
@@ -177,7 +177,10 @@ pub(super) fn configure_params() -> Value {
 pub(super) fn accept_key_params() -> Value {
     object(&[
         ("id", node_id()),
-        ("fingerprint", text("of the key that is decided on: a foreign one, or a pinned one to confirm")),
+        (
+            "fingerprint",
+            text("of the key that is decided on: a foreign one, or a pinned one to confirm"),
+        ),
         ("accept", flag("it is this contact's; or it is not")),
         ("pinned?", or_null(text("the fingerprint that is pinned, as it was seen: compared"))),
     ])

@@ -37,11 +37,15 @@ impl Fields {
     pub fn asker(&mut self, name: &str) -> Result<Asker, RpcError> {
         let text = self.text(name)?;
         if text.starts_with('!') {
-            let number = text.parse().map_err(|e: crate::node::BadNodeNum| wrong(name, e.to_string()));
+            let number =
+                text.parse().map_err(|e: crate::node::BadNodeNum| wrong(name, e.to_string()));
             return number.map(Asker::Node);
         }
         text.parse().map(Asker::Key).map_err(|_| {
-            wrong(name, "write a node id such as `!a1b2c3d4`, or a public key in base64 (44 characters)")
+            wrong(
+                name,
+                "write a node id such as `!a1b2c3d4`, or a public key in base64 (44 characters)",
+            )
         })
     }
 
@@ -150,7 +154,8 @@ mod tests {
         assert_eq!(good.flag_if_any("off").unwrap(), None);
         good.end().unwrap();
 
-        let mut bad = fields(json!({ "id": "a1b2c3d4", "key": "x", "name": 7, "on": "yes", "z": 1 }));
+        let mut bad =
+            fields(json!({ "id": "a1b2c3d4", "key": "x", "name": 7, "on": "yes", "z": 1 }));
         let errors = [
             bad.node("id").unwrap_err(),
             bad.key("key").unwrap_err(),

@@ -36,7 +36,8 @@ pub(super) async fn handle(
     method: &str,
     params: Map<String, Value>,
 ) -> Result<Value, RpcError> {
-    if let "mesh.assistant-configure" | "mesh.peer-accept-key" | "mesh.pair" | "mesh.send" = method {
+    if let "mesh.assistant-configure" | "mesh.peer-accept-key" | "mesh.pair" | "mesh.send" = method
+    {
         return contacts::handle(call, method, params).await;
     }
     let mesh = &call.services.mesh;
@@ -227,7 +228,10 @@ pub(super) fn assistant_status_result() -> Value {
         ("enabled_source", source()),
         ("trusted_only_source", source()),
         ("pairing", or_null(pairing)),
-        ("warnings", list(text("what is odd about the contacts; after a change: about this change"))),
+        (
+            "warnings",
+            list(text("what is odd about the contacts; after a change: about this change")),
+        ),
         ("trigger", text("the word that asks")),
         ("channels", list(text("the name of a channel where it is answered"))),
         ("ollama_detected", flag("does Ollama answer?")),

@@ -151,7 +151,8 @@ impl Book {
         let mut warnings = Vec::new();
         for contact in configured {
             if entries.iter().any(|entry| entry.id == contact.id) {
-                warnings.push(format!("contact {} is listed twice: the second is ignored", contact.id));
+                warnings
+                    .push(format!("contact {} is listed twice: the second is ignored", contact.id));
                 continue;
             }
             take(self.configured(contact, configured), &mut entries, &mut warnings);

@@ -109,7 +109,8 @@ impl Contacts {
         if self.book.contacts.iter().filter(|record| record.added).count() < MOST_ADDED {
             return Ok(());
         }
-        let reason = format!("there are {MOST_ADDED} contacts already: remove one that is not needed");
+        let reason =
+            format!("there are {MOST_ADDED} contacts already: remove one that is not needed");
         Err(Refusal::state("", reason))
     }
 
@@ -124,8 +125,7 @@ impl Contacts {
     }
 
     fn named(&self, field: &'static str, id: NodeNum) -> Result<&Entry, Refusal> {
-        self.of_number(id)
-            .ok_or_else(|| Refusal::wrong(field, format!("there is no contact {id}")))
+        self.of_number(id).ok_or_else(|| Refusal::wrong(field, format!("there is no contact {id}")))
     }
 
     fn add(
@@ -145,7 +145,8 @@ impl Contacts {
             let reason = format!("{} is a contact already: {}", id, known.name);
             return Err(Refusal::wrong("id", reason));
         }
-        let name = name.map(names::check).transpose().map_err(|rule| Refusal::wrong("name", rule))?;
+        let name =
+            name.map(names::check).transpose().map_err(|rule| Refusal::wrong("name", rule))?;
         if let Some(key) = key {
             self.check_key("key", key)?;
         }
@@ -259,7 +260,8 @@ impl Contacts {
                 continue;
             }
             if plan.book.denied.len() >= MOST_DENIED {
-                let reason = format!("{MOST_DENIED} are denied already: take one back that is not needed");
+                let reason =
+                    format!("{MOST_DENIED} are denied already: take one back that is not needed");
                 return Err(Refusal::state("asker", reason));
             }
             plan.book.denied.push(asker);

@@ -105,7 +105,9 @@ impl Contacts {
                 plan.void = peers_of(contact);
                 Ok(())
             }
-            _ if contact.pin.key().is_some_and(|key| same(&key.fingerprint(), fingerprint)) => Ok(()),
+            _ if contact.pin.key().is_some_and(|key| same(&key.fingerprint(), fingerprint)) => {
+                Ok(())
+            }
             _ => Err(stale(contact, fingerprint)),
         }
     }

@@ -30,12 +30,7 @@ impl Outbox {
     ///
     /// # Errors
     /// When it can't be written: then nothing is released.
-    pub fn more(
-        &mut self,
-        peer: &PeerId,
-        packet: &TurnId,
-        now: Now,
-    ) -> Result<usize, StoreError> {
+    pub fn more(&mut self, peer: &PeerId, packet: &TurnId, now: Now) -> Result<usize, StoreError> {
         let Some(order) = self.last_answer(peer).map(|reply| reply.order) else { return Ok(0) };
         let stamp = self.stamp(now);
         self.change(order, |reply| {

@@ -34,8 +34,7 @@ impl Mesh {
         if planned.is_nothing() {
             return Ok(());
         }
-        let (what, void, silenced) =
-            (planned.what.clone(), planned.void.clone(), planned.silenced);
+        let (what, void, silenced) = (planned.what.clone(), planned.void.clone(), planned.silenced);
         // Before it is done: nothing goes unrecorded.
         self.changes.record(by, &what, now)?;
         if let Err(error) = self.contacts.carry_out(planned) {
@@ -56,6 +55,13 @@ impl Mesh {
         self.keep_contacts_in_radio();
         tracing::info!(by, "{what}");
         self.tell(MeshEvent::Changed { by: by.to_owned(), what });
+        Ok(())
+    }
+
+    /// Records what the operator did that changes nobody's standing.
+    pub(super) fn note_change(&mut self, by: &str, what: &str, now: Now) -> Result<(), StoreError> {
+        self.changes.note(by, what, now)?;
+        self.unsynced.mark(self.changes.path().to_owned(), now);
         Ok(())
     }
 

@@ -32,14 +32,15 @@ impl Mesh {
         let Some(name) = wish.what else {
             if let Some(open) = self.pairing.view(now) {
                 let what = format!("pairing with {} given up", open.name);
-                self.changes.record(&wish.by, &what, now)?;
+                self.note_change(&wish.by, &what, now)?;
             }
             self.pairing.close();
             return Ok(Opened { code: None, expires_in_s: 0, warnings: Vec::new() });
         };
         let name = names::check(&name).map_err(|rule| Refusal::wrong("name", rule))?;
         if self.radio.as_ref().is_some_and(|radio| radio.owner.licensed) {
-            let reason = "the radio is in licensed mode: it encrypts nothing, so nobody can prove a key";
+            let reason =
+                "the radio is in licensed mode: it encrypts nothing, so nobody can prove a key";
             return Err(Refusal::state("", reason));
         }
         self.contacts.has_room()?;
@@ -47,7 +48,7 @@ impl Mesh {
             tracing::error!(error = %error, "the system gives no random numbers");
             Refusal::state("", "the system gives no random numbers")
         })?;
-        self.changes.record(&wish.by, &format!("pairing opened for {name}"), now)?;
+        self.note_change(&wish.by, &format!("pairing opened for {name}"), now)?;
         let mut warnings = self.contacts.about_name(&name, None);
         warnings.extend(self.nodes_like(&name, NodeNum::BROADCAST));
         if !self.config.enabled {
@@ -140,7 +141,8 @@ impl Mesh {
         };
         self.pairing.close();
         if called != name {
-            let detail = format!("the code for {name} was used by {called}, who is a contact already");
+            let detail =
+                format!("the code for {name} was used by {called}, who is a contact already");
             self.security("pairing", envelope.from, &detail, now);
         }
         self.tell(MeshEvent::Paired {
@@ -169,7 +171,10 @@ impl Mesh {
             return Err(Ignored::OverBudget);
         }
         let confirmed = peer.assurance == Assurance::Verified
-            && peer.key.and_then(|key| self.contacts.of_key(key)).is_some_and(|c| c.pin.is_confirmed());
+            && peer
+                .key
+                .and_then(|key| self.contacts.of_key(key))
+                .is_some_and(|c| c.pin.is_confirmed());
         Ok(match confirmed {
             true => commands::paired(&peer.name, self.trigger.word()),
             false => commands::NO_SUCH_CODE.to_owned(),

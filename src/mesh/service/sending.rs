@@ -34,7 +34,8 @@ impl Mesh {
         }
         if text.len() > DIRECT_BUDGET {
             let bytes = text.len();
-            let reason = format!("this text has {bytes} bytes of UTF-8; one message holds {DIRECT_BUDGET}");
+            let reason =
+                format!("this text has {bytes} bytes of UTF-8; one message holds {DIRECT_BUDGET}");
             return Err(Refusal::wrong("text", reason));
         }
         let receiver = self.receiver(*to)?;
@@ -42,7 +43,7 @@ impl Mesh {
         let id = new_id()?;
         // Who, to whom and how long; the words are the receiver's.
         let what = format!("text of {} bytes to {} ({to})", text.len(), receiver.name);
-        self.changes.record(&wish.by, &what, now)?;
+        self.note_change(&wish.by, &what, now)?;
         let new = NewReply {
             id: id.clone(),
             peer: PeerId(format!("key:{}", receiver.key)),
@@ -100,11 +101,15 @@ impl Mesh {
         }
         let ours = self.radio.as_ref().is_some_and(|radio| radio.my_node == to);
         if ours || !to.is_peer() {
-            let reason = format!("{to} is no other node: write the number of a contact or of a heard node");
+            let reason =
+                format!("{to} is no other node: write the number of a contact or of a heard node");
             return Err(Refusal::wrong("to", reason));
         }
         let Some(name) = self.nodes.knows(to) else {
-            return Err(Refusal::wrong("to", format!("no node {to} was heard, and it is no contact")));
+            return Err(Refusal::wrong(
+                "to",
+                format!("no node {to} was heard, and it is no contact"),
+            ));
         };
         let Some(key) = self.nodes.key_of(to) else {
             let reason = format!(
@@ -138,7 +143,8 @@ impl Mesh {
             return Err(Refusal::state("", reason));
         }
         if self.outbox.counts().0 >= MOST_WAITING {
-            let reason = format!("{MOST_WAITING} parts wait to leave already: try again in some minutes");
+            let reason =
+                format!("{MOST_WAITING} parts wait to leave already: try again in some minutes");
             return Err(Refusal::state("", reason));
         }
         Ok(())

@@ -430,3 +430,56 @@ impl Bench {
         self.contacts.identify(&envelope(&pki_packet(from, ME, key, 1, "x"), true, None))
     }
 }
+
+/// One of few ids, keys and names, so that they meet.
+fn any_change() -> impl proptest::strategy::Strategy<Value = Change> {
+    use proptest::prelude::*;
+    let id = prop::sample::select(vec![ANA, BEN, EVE, NodeNum(0x1111)]);
+    let key = prop::sample::select(vec![KEY_A, KEY_B, KEY_M]);
+    let name = prop::sample::select(vec!["Ana", "Аna", "Eve", ""]).prop_map(str::to_owned);
+    let asker = prop_oneof![id.clone().prop_map(Asker::Node), key.clone().prop_map(Asker::Key)];
+    prop_oneof![
+        (id.clone(), prop::option::of(key.clone()), prop::option::of(name.clone()))
+            .prop_map(|(id, key, name)| Change::AddContact { id, key, name }),
+        id.clone().prop_map(|id| Change::RemoveContact { id }),
+        (id.clone(), any::<bool>()).prop_map(|(id, suspended)| Change::Suspend { id, suspended }),
+        (id.clone(), name).prop_map(|(id, name)| Change::Rename { id, name }),
+        (asker, any::<bool>()).prop_map(|(asker, denied)| Change::Deny { asker, denied }),
+        any::<bool>().prop_map(Change::TrustedOnly),
+        (id, key, any::<bool>()).prop_map(|(id, wanted, accept)| self::key(id, wanted, accept)),
+    ]
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_is_decided_no_key_has_two_owners_and_a_restart_changes_nothing(
+        steps in proptest::collection::vec((any_change(), 0_usize..4, 0_usize..3), 1..25),
+    ) {
+        let mut bench = bench();
+        let (numbers, keys) = ([ANA, BEN, EVE, NodeNum(0x1111)], [KEY_A, KEY_B, KEY_M]);
+        for (step, (change, from, key)) in steps.into_iter().enumerate() {
+            match step % 3 {
+                // A message of somebody, under some number.
+                0 => drop(bench.hear(numbers[from], keys[key])),
+                // A code that was right.
+                1 if from == 0 => drop(pair(&mut bench, numbers[key], keys[key], "Eve")),
+                _ => {
+                    if let Ok(planned) = bench.plan(&change) {
+                        bench.contacts.carry_out(planned).unwrap();
+                    }
+                }
+            }
+            let entries = bench.contacts.entries();
+            let pinned: Vec<_> = entries.iter().filter_map(|entry| entry.pin.key()).collect();
+            let owners: std::collections::BTreeSet<_> = pinned.iter().collect();
+            proptest::prop_assert_eq!(pinned.len(), owners.len(), "a key has two owners");
+            let ids: std::collections::BTreeSet<_> = entries.iter().map(|entry| entry.id).collect();
+            proptest::prop_assert_eq!(ids.len(), entries.len());
+            proptest::prop_assert!(ids.contains(&ANA) && ids.contains(&BEN), "listed, so a contact");
+            let before = format!("{entries:?}");
+            bench.restart();
+            proptest::prop_assert_eq!(format!("{:?}", bench.contacts.entries()), before);
+        }
+    }
+}

@@ -140,7 +140,10 @@ async fn trust_and_service_are_switched_at_once() {
     bench.ana(5, "!ai hello").await;
     bench.until("Ana is", |b| b.sent().len() == 2).await;
     let ignored = bench.ignored().await;
-    assert_eq!(ignored, ["not a verified contact", "", "answering is off", "not a verified contact", ""]);
+    assert_eq!(
+        ignored,
+        ["not a verified contact", "", "answering is off", "not a verified contact", ""]
+    );
     assert_eq!(bench.recorded().len(), 4);
 }
 
@@ -182,11 +185,13 @@ async fn a_name_like_that_of_a_heard_node_is_warned_about() {
     bench.tell(LinkEvent::Node(info)).await;
     bench.settle().await;
     for (name, warned) in [("Hi1ltop", true), ("ht", true), ("Valley", false)] {
-        let changed = bench.change(Change::Rename { id: BEN, name: name.to_owned() }).await.unwrap();
+        let changed =
+            bench.change(Change::Rename { id: BEN, name: name.to_owned() }).await.unwrap();
         assert_eq!(changed.warnings.len(), usize::from(warned), "{:?}", changed.warnings);
     }
     // Its own node may be called like it.
-    let add = Change::AddContact { id: MALLORY, key: Some(KEY_M), name: Some("Hilltop".to_owned()) };
+    let add =
+        Change::AddContact { id: MALLORY, key: Some(KEY_M), name: Some("Hilltop".to_owned()) };
     assert_eq!(bench.change(add).await.unwrap().warnings, Vec::<String>::new());
 }
 

@@ -83,12 +83,9 @@ const KEY_B_OTHER: crate::node::PublicKey = crate::node::PublicKey([0x5b; 32]);
 
 #[tokio::test(start_paused = true)]
 async fn a_code_lasts_ten_minutes_and_four_wrong_tries_and_no_more() {
-    for (wait_ms, wrongs, paired) in [
-        (0, TRIES - 1, true),
-        (0, TRIES, false),
-        (OPEN_MS - 1, 0, true),
-        (OPEN_MS, 0, false),
-    ] {
+    for (wait_ms, wrongs, paired) in
+        [(0, TRIES - 1, true), (0, TRIES, false), (OPEN_MS - 1, 0, true), (OPEN_MS, 0, false)]
+    {
         let mut bench = Bench::start(trusted()).await;
         let code = bench.code().await;
         for id in 0..wrongs {
@@ -135,7 +132,11 @@ async fn only_an_encrypted_direct_message_by_lora_pairs_and_nothing_else_costs_a
         (4, "by UDP", Inbound { transport: 6, ..good.clone() }),
         (5, "by another client", Inbound { transport: 7, ..good.clone() }),
         (6, "through the internet at some hop", Inbound { via_mqtt: true, ..good.clone() }),
-        (7, "on a channel", Inbound { channel: 1, ..text_packet(MALLORY, NodeNum::BROADCAST, &text) }),
+        (
+            7,
+            "on a channel",
+            Inbound { channel: 1, ..text_packet(MALLORY, NodeNum::BROADCAST, &text) },
+        ),
         (
             8,
             "signed on a channel",
@@ -178,8 +179,7 @@ async fn who_is_denied_or_suspended_cannot_pair_nor_void_the_code() {
     let denied = MeshConfig { denied_askers: vec![Asker::Key(KEY_M)], ..trusted() };
     let by_number = MeshConfig { denied_askers: vec![Asker::Node(MALLORY)], ..trusted() };
     let known = Contact { id: MALLORY, key: Some(KEY_M), name: Some("M".to_owned()), grants: None };
-    let suspended =
-        MeshConfig { allowed_contacts: vec![known], ..MeshConfig::default() };
+    let suspended = MeshConfig { allowed_contacts: vec![known], ..MeshConfig::default() };
     for (config, why) in [(denied, "denied"), (by_number, "denied"), (suspended, "suspended")] {
         let bench = Bench::start(config).await;
         if why == "suspended" {
@@ -343,7 +343,8 @@ async fn a_kill_while_pairing_leaves_a_contact_who_is_told_when_it_asks_again() 
         let bench = Bench::on(killed, trusted(), |_| Act::Hang).await;
         bench.mallory(1, &text).await; // its radio repeats it
         bench.pass(60).await;
-        let told: Vec<&str> = if reply_stored { vec![] } else { vec!["Paired as Eve. Send: !ai help"] };
+        let told: Vec<&str> =
+            if reply_stored { vec![] } else { vec!["Paired as Eve. Send: !ai help"] };
         assert_eq!(bench.texts(), told, "{reply_stored} {recorded}");
         assert!(bench.is_paired().await);
     }

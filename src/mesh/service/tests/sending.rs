@@ -82,7 +82,9 @@ async fn two_hundred_bytes_go_and_no_more() {
     assert!(refusal.reason.contains("201 bytes") && refusal.reason.contains("200"));
     // Bytes, not characters.
     assert!(bench.send(ANA, &"ї".repeat(100), true).await.is_ok());
-    assert!(bench.send(ANA, &"ї".repeat(101), true).await.unwrap_err().reason.contains("202 bytes"));
+    assert!(
+        bench.send(ANA, &"ї".repeat(101), true).await.unwrap_err().reason.contains("202 bytes")
+    );
     for empty in ["", " \n ", "\u{200b}\u{202e}"] {
         assert_eq!(bench.send(ANA, empty, true).await.unwrap_err().field, "text");
     }
