@@ -165,9 +165,18 @@ impl Book {
         (entries, warnings)
     }
 
+    /// A key that the configuration gives to somebody else belongs to that one, unless another was accepted instead.
+    fn is_anothers(&self, record: &Record, configured: &[Contact]) -> bool {
+        let Some(key) = record.key else { return false };
+        configured.iter().any(|other| {
+            let instead = self.record(other.id).is_some_and(|r| r.replaces == Some(key));
+            other.id != record.id && other.key == Some(key) && !instead
+        })
+    }
+
     fn configured(&self, contact: &Contact, configured: &[Contact]) -> Entry {
         let record = self.record(contact.id);
-        let learned = record.filter(|record| !is_anothers(record, configured));
+        let learned = record.filter(|record| !self.is_anothers(record, configured));
         let pin = match (contact.key, learned.and_then(|record| record.key), learned) {
             (Some(given), Some(key), Some(record)) if record.replaces == Some(given) => {
                 Pin::Learned { key, confirmed: record.confirmed }
@@ -213,12 +222,6 @@ fn added(record: &Record) -> Entry {
         suspended: record.suspended,
         source: Source::Node,
     }
-}
-
-/// A key that the configuration gives to somebody else belongs to that one.
-fn is_anothers(record: &Record, configured: &[Contact]) -> bool {
-    let key = record.key;
-    configured.iter().any(|other| other.id != record.id && key.is_some() && other.key == key)
 }
 
 fn take(entry: Entry, entries: &mut Vec<Entry>, warnings: &mut Vec<String>) {

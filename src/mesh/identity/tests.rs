@@ -1,6 +1,7 @@
 //! The table of assurance, row by row and with each condition taken away; pins and what attacks them.
 
 mod decisions;
+mod keys;
 
 use super::*;
 use crate::assistant::PermissionCategory;
