@@ -14,9 +14,11 @@ mod assistant_grants;
 mod assistant_schema;
 pub mod auth;
 mod auth_methods;
+mod contacts;
 mod dispatcher;
 pub mod error;
 pub mod events;
+pub mod fields;
 pub mod figures;
 mod history;
 pub mod http;
@@ -81,6 +83,8 @@ pub struct Services {
     pub seats: Seats,
     /// Shown by `system.info`.
     pub data_dir: PathBuf,
+    /// Named where something must be changed in it.
+    pub config_file: Option<PathBuf>,
     /// The clock.
     pub clock: Clock,
     /// When this process began to serve.
@@ -122,6 +126,7 @@ impl Services {
             forwarded: Forwarded::new(config.http.forwarded),
             seats: Seats::default(),
             data_dir: config.data_dir.clone(),
+            config_file: config.file.clone(),
             clock,
             started: clock.now(),
         })

@@ -135,6 +135,7 @@ fn changed_by(event: &MeshEvent) -> Option<Changed> {
         {
             Some(Changed::Contacts)
         }
+        MeshEvent::Changed { .. } | MeshEvent::Paired { .. } => Some(Changed::Contacts),
         _ => None,
     }
 }
