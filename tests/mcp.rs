@@ -141,7 +141,7 @@ async fn a_marked_tool_of_a_program_is_offered_and_its_answer_reaches_the_model(
     // Wrong arguments never reach the server.
     let (tools, told) = called(&world, &operator, "toy_forecast", json!({ "place": 5 })).await;
     assert_eq!(tools[0]["outcome"], "bad_arguments");
-    assert!(told.contains("place: expected"), "{told}");
+    assert!(told.contains("`place` must be of type string"), "{told}");
     let (tools, told) =
         called(&world, &operator, "toy_forecast", json!({ "place": "nowhere" })).await;
     assert_eq!(tools[0]["outcome"], "failed");

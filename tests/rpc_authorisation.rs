@@ -23,6 +23,9 @@ fn params_of(method: &Method) -> (Value, bool) {
         "auth.setup" => json!({ "token": "t", "password": "another password" }),
         "auth.set-password" => json!({ "role": "viewer", "new": "yet another password" }),
         "mesh.stop-all" => json!({ "resume": true }),
+        "assistant.grants-set" => {
+            json!({ "caller": "operator", "category": "network", "granted": true })
+        }
         // No session has that id.
         "auth.revoke" => return (json!({ "id": "0000000000000000" }), false),
         _ => {
