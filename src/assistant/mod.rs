@@ -6,14 +6,17 @@
 pub mod backends;
 pub mod caller;
 pub mod chat;
+pub mod cloud;
 pub mod gate;
 pub mod history;
 pub mod http;
 pub mod leaked_call;
 pub mod legs;
 pub mod loop_;
+pub mod models;
 pub mod observer;
 pub mod prompt;
+pub mod summaries;
 pub mod tools;
 
 use serde::{Deserialize, Serialize};

@@ -4,19 +4,17 @@
 
 use serde_json::{Value, json};
 
-use super::super::{BackendError, BackendTurn, ToolCall};
+use super::super::reading::{self, broken};
+use super::super::{BackendError, BackendTurn, DECLINED, ToolCall};
 use super::request::RAW;
 use crate::assistant::http::{Reply, redact};
 use crate::secrets::Secret;
 
-/// What the caller is told when the model declined; nothing of what it had begun is shown.
-const DECLINED: &str = "The model declined to answer that.";
 /// Error codes of a 429 that lasts until the operator does something.
 const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
 
 /// Reads an answer with status 200.
 pub(super) fn read(reply: &Reply) -> Result<BackendTurn, BackendError> {
-    let broken = |why: &str| BackendError::Broken(why.to_owned());
     let body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
     if body["type"] != "message" {
         return Err(broken("the answer is no message"));
@@ -43,7 +41,10 @@ pub(super) fn read(reply: &Reply) -> Result<BackendTurn, BackendError> {
             Ok(BackendTurn::ToolCalls { text, calls, raw: Some(json!({ RAW: content })) })
         }
         _ if text.is_empty() => Err(broken("the model answered nothing")),
-        _ => Ok(BackendTurn::Text(text)),
+        _ => Ok(reading::answer(
+            text,
+            matches!(stop, "max_tokens" | "model_context_window_exceeded"),
+        )),
     }
 }
 
@@ -66,7 +67,11 @@ pub(super) fn refusal(reply: &Reply, model: &str, key: &Secret) -> BackendError 
     let error = &body["error"];
     let status = reply.status;
     let known = error["type"].is_string();
+    let billing = error["type"] == "billing_error";
     match status {
+        _ if status == 402 || billing => {
+            BackendError::NoMoney("the account has to be topped up".to_owned())
+        }
         401 | 403 => {
             BackendError::Auth("the key in secrets/claude-api-key was not accepted".to_owned())
         }
@@ -74,8 +79,7 @@ pub(super) fn refusal(reply: &Reply, model: &str, key: &Secret) -> BackendError 
         429 => {
             let code = error["details"]["error_code"].as_str().unwrap_or_default();
             if SPEND_LIMITS.contains(&code) {
-                let reason = "the account's spend limit is reached".to_owned();
-                return BackendError::Refused { status, reason };
+                return BackendError::NoMoney("the account's spend limit is reached".to_owned());
             }
             BackendError::Overloaded { retry_after: reply.retry_after() }
         }
