@@ -39,6 +39,7 @@ pub(super) fn turn(
     cut: bool,
 ) -> Result<BackendTurn, BackendError> {
     let text = leaked_call::without_thoughts(content);
+    let cut = cut && !leaked_call::ends_itself(content);
     if !calls.is_empty() {
         if cut {
             return Err(broken("the answer was cut inside a call"));
@@ -54,7 +55,10 @@ pub(super) fn turn(
         return Ok(BackendTurn::ToolCalls { text, calls, raw: None });
     }
     match leaked_call::read(&text, offered) {
-        Reading::Text(text) if text.is_empty() => Err(broken("the model answered nothing")),
+        // An empty object is what is left of a call in a form that the server did not know.
+        Reading::Text(text) if matches!(text.as_str(), "" | "{}" | "[]") => {
+            Err(broken("the model answered nothing"))
+        }
         Reading::Text(text) => Ok(answer(text, cut)),
         Reading::Calls { text, calls } => {
             let calls = calls
