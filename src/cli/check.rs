@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::run::runtime;
+use crate::assistant::backends::Backend as _;
 use crate::assistant::backends::ollama::{self, Ollama};
+use crate::assistant::backends::openai::Openai;
 use crate::config::{self, AssistantConfig, CloudPolicy, Config, PortSpec, Protocol};
 use crate::radio::settings::compare::{differences, printable, region_words};
 use crate::radio::settings::session::Session;
@@ -56,8 +58,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     lines.push(("data folder", data_folder(&config.data_dir)));
     lines.extend(secrets(&config));
     lines.extend(runtime()?.block_on(async {
-        let (radio, model) = tokio::join!(radio(&config), ollama(&config.assistant));
-        [("radio", radio), ("ollama", model)]
+        let (radio, model, other) =
+            tokio::join!(radio(&config), ollama(&config.assistant), openai(&config));
+        [("radio", radio), ("ollama", model)].into_iter().chain(other.map(|found| ("openai", found)))
     }));
     print(&lines);
     let bad = lines.iter().any(|(_, found)| matches!(found, Found::Bad(_)));
@@ -217,6 +220,28 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
     } else {
         Found::Note(format!("{who}: {}", notes.join("; ")))
     }
+}
+
+/// `None` where no such server is configured.
+async fn openai(config: &Config) -> Option<Found> {
+    let openai = config.assistant.openai.as_ref()?;
+    let (url, model) = (&openai.url, &openai.model);
+    // Opening makes the folder: not the business of a check.
+    if !config.data_dir.join("secrets").exists() && !openai.local {
+        return Some(Found::Bad(format!("{url}: no key in secrets/openai-api-key")));
+    }
+    let leg = match Secrets::open(&config.data_dir) {
+        Ok(secrets) => Openai::new(openai, secrets),
+        Err(_) => return Some(Found::Note("not looked for: see secrets".to_owned())),
+    };
+    Some(match leg.there().await {
+        Err(error) => Found::Bad(format!("{url}: {error}")),
+        Ok(_) if openai.local => Found::Good(format!("{url} is there, for {model}")),
+        Ok(_) => Found::Good(match config.assistant.cloud {
+            CloudPolicy::None => "a key, and assistant.cloud lets nobody use it".to_owned(),
+            _ => format!("a key for {url}, {model}; it is not tried, for that costs money"),
+        }),
+    })
 }
 
 async fn ollama(config: &AssistantConfig) -> Found {

@@ -54,19 +54,25 @@ impl Claude {
         let mut header = HeaderValue::from_str(key.expose())
             .map_err(|_| BackendError::Unconfigured("the key can't be sent in a header".to_owned()))?;
         header.set_sensitive(true);
-        let body = request::body(&self.model, request);
-        let post = self
-            .http
-            .get()?
-            .post(format!("{}/v1/messages", self.url))
-            .header("x-api-key", header)
-            .header("anthropic-version", VERSION)
-            .json(&body);
-        let reply = exchange(post, ASSISTANT_HTTP_TIMEOUT).await?;
-        if reply.status == 200 {
-            answer::read(&reply)
-        } else {
-            Err(answer::refusal(&reply, &self.model, &key))
+        let mut budget = request::BUDGET;
+        loop {
+            let body = request::body(&self.model, request, budget);
+            let post = self
+                .http
+                .get()?
+                .post(format!("{}/v1/messages", self.url))
+                .header("x-api-key", header.clone())
+                .header("anthropic-version", VERSION)
+                .json(&body);
+            let reply = exchange(post, ASSISTANT_HTTP_TIMEOUT).await?;
+            if reply.status == 200 {
+                return answer::read(&reply, request.tools);
+            }
+            match answer::refusal(&reply, &self.model, &key) {
+                // Another server of this form may have a smaller window.
+                BackendError::TooLong if budget > request::BUDGET / 16 => budget /= 4,
+                error => return Err(error),
+            }
         }
     }
 }
@@ -85,7 +91,7 @@ impl Backend for Claude {
     }
 
     fn size(&self, request: Request<'_>) -> usize {
-        request::body(&self.model, request).to_string().len()
+        request::body(&self.model, request, request::BUDGET).to_string().len()
     }
 
     fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn> {

@@ -13,14 +13,14 @@ use crate::assistant::leaked_call::arguments_object;
 
 /// Marks the raw form of an answer as this leg's: another leg's is not given back here.
 pub(super) const RAW: &str = "claude";
-/// The prompt is kept within this window, in tokens: no model has less, and more of a conversation is not sent
+/// The prompt is kept within this, in tokens: every model's window is larger, and more of a conversation is not sent
 /// away.
-const WINDOW: u32 = 16_384;
+pub(super) const BUDGET: usize = 14_336;
 /// The result of a call whose own is not in the history.
 const NOT_DONE: &str = "Not done.";
 
-/// The whole body.
-pub(super) fn body(model: &str, request: Request<'_>) -> Value {
+/// The whole body. The system's words, the tools and the question are always in it; `budget` limits the rest, in tokens.
+pub(super) fn body(model: &str, request: Request<'_>, budget: usize) -> Value {
     let mut body = json!({ "model": model, "max_tokens": ASSISTANT_MAX_TOKENS });
     if !request.system.is_empty() {
         body["system"] = json!(request.system);
@@ -29,8 +29,7 @@ pub(super) fn body(model: &str, request: Request<'_>) -> Value {
         body["tools"] = request.tools.iter().map(tool).collect();
         body["tool_choice"] = json!({ "type": "auto", "disable_parallel_tool_use": true });
     }
-    let left = window::budget(WINDOW)
-        .saturating_sub(window::fixed(request.system, request.tools));
+    let left = budget.saturating_sub(window::fixed(request.system, request.tools));
     body["messages"] = Value::Array(messages(&window::fitting(request.history, left)));
     body
 }
