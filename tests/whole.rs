@@ -15,6 +15,8 @@ mod demo;
 mod flood;
 mod identity;
 mod legs;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod openai;
 mod operator_password;
 mod program;

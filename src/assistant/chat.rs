@@ -24,7 +24,7 @@ use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
 use super::models::{self, ChosenModel, ModelChoice, ModelError};
 use super::observer::Observer;
 use super::summaries::Summaries;
-use super::tools::{Executed, ToolDef, ToolRegistry};
+use super::tools::{Executed, ToolDef, ToolRegistry, ToolSource};
 use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
@@ -51,6 +51,8 @@ pub struct Assistant {
     setup: RwLock<Arc<Setup>>,
     secrets: Option<Secrets>,
     tools: ToolRegistry,
+    /// Tools of other programs.
+    sources: Vec<Arc<dyn ToolSource>>,
     history: Arc<History>,
     summaries: Summaries,
     cloud_log: CloudLog,
@@ -117,6 +119,7 @@ impl Assistant {
             setup: RwLock::new(Arc::new(setup)),
             secrets,
             tools,
+            sources: Vec::new(),
             history: Arc::new(History::open(data_dir)?),
             summaries: Summaries::default(),
             cloud_log: CloudLog::open(data_dir)?,
@@ -131,6 +134,19 @@ impl Assistant {
     pub fn with_turn(mut self, time: Duration) -> Assistant {
         self.turn = Some(time);
         self
+    }
+
+    /// With the tools of other programs beside its own.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Assistant {
+        self.sources.push(source);
+        self
+    }
+
+    /// All tools that there are now.
+    fn registry(&self) -> ToolRegistry {
+        let more = self.sources.iter().flat_map(|source| source.tools());
+        self.tools.clone().with(more)
     }
 
     /// Takes a configuration that was read again; turns that run go on with the old one.
@@ -228,7 +244,8 @@ impl Assistant {
         let Given { turns: mut history, categories } =
             scope.history_key().map_or_else(Given::default, |key| self.history.given(&key));
         history.push(Turn::User(question.to_owned()));
-        let tools = !self.tools.offered_to(scope).is_empty();
+        let registry = self.registry();
+        let tools = !registry.offered_to(scope).is_empty();
         let system = prompt::system(scope, context.answer_bytes, tools);
 
         let usual = if scope.is_operator() { OPERATOR_TURN } else { TURN };
@@ -236,11 +253,11 @@ impl Assistant {
         let ledger = Ledger::default();
         let mut walk = setup.legs.select_backend(setup.may_use_cloud(scope));
         walk.deadline = Some(deadline);
-        walk.kept = self.kept(&setup.kept, &categories);
+        walk.kept = kept_of(&registry, &setup.kept, &categories);
         walk.record = Some((&self.cloud_log, context.turn_id.clone()));
         let ended = {
             let rules = Rules {
-                registry: &self.tools,
+                registry: &registry,
                 scope,
                 gate: &Closed,
                 observer: &ledger,
@@ -272,18 +289,6 @@ impl Assistant {
         }
     }
 
-    /// What of this turn no cloud leg is given, with a history of which these categories went into each entry.
-    fn kept(&self, kept: &CategorySet, history: &[CategorySet]) -> Kept {
-        let tools = self.tools.all().filter(|tool| kept.contains(&tool.category));
-        let past = history.iter().enumerate().filter(|(_, of)| !of.is_disjoint(kept));
-        Kept {
-            categories: kept.clone(),
-            tools: tools.map(|tool| tool.name.to_string()).collect(),
-            past: past.map(|(place, _)| place).collect(),
-            seen: CategorySet::new(),
-        }
-    }
-
     /// The caller's own transcript, oldest first; nothing else can be asked for.
     pub fn history(&self, scope: &CallerScope) -> Vec<StoredTurn> {
         scope.history_key().map_or_else(Vec::new, |key| self.history.turns(&key))
@@ -308,7 +313,7 @@ impl Assistant {
     /// Every tool, and whether this caller may use it.
     pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
         let granted = scope.granted_categories();
-        self.tools.all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
+        self.registry().all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
     }
 
     /// The legs. Asks the model servers, each for a short time only.
@@ -328,6 +333,18 @@ impl Assistant {
             left: self.cloud_log.last_day(clock::unix_ms()),
             legs: setup.legs.states().await,
         }
+    }
+}
+
+/// What of a turn no cloud leg is given, with a history of which these categories went into each entry.
+fn kept_of(tools: &ToolRegistry, kept: &CategorySet, history: &[CategorySet]) -> Kept {
+    let tools = tools.all().filter(|tool| kept.contains(&tool.category));
+    let past = history.iter().enumerate().filter(|(_, of)| !of.is_disjoint(kept));
+    Kept {
+        categories: kept.clone(),
+        tools: tools.map(|tool| tool.name.to_string()).collect(),
+        past: past.map(|(place, _)| place).collect(),
+        seen: CategorySet::new(),
     }
 }
 

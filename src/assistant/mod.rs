@@ -16,6 +16,7 @@ pub mod loop_;
 pub mod models;
 pub mod observer;
 pub mod prompt;
+pub(crate) mod schema;
 pub mod summaries;
 pub mod tools;
 

@@ -69,6 +69,13 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         }
     }
 
+    for right in config.mcp.iter().enumerate().filter_map(|(at, server)| {
+        let twice = config.mcp.iter().take(at).any(|other| other.name == server.name);
+        server.fault(twice)
+    }) {
+        fault("mcp", &right);
+    }
+
     let urls = [
         ("assistant.ollama.url", Some(&config.assistant.ollama.url)),
         ("assistant.claude.url", Some(&config.assistant.claude.url)),
@@ -123,7 +130,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
     faults
 }
 
-fn is_base_url(url: &str) -> bool {
+pub(super) fn is_base_url(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.has_host()
