@@ -11,9 +11,7 @@ use tombolo::assistant::{
     Assistant, CallerScope, ChatContext, ChatReply, ChatStatus, PermissionCategory, SessionId,
     TurnId,
 };
-use tombolo::config::{
-    AssistantConfig, ClaudeConfig, CloudPolicy, OllamaConfig, OpenaiConfig,
-};
+use tombolo::config::{AssistantConfig, ClaudeConfig, CloudPolicy, OllamaConfig, OpenaiConfig};
 use tombolo::secrets::{Secret, SecretName, Secrets};
 
 use crate::openai;
@@ -53,9 +51,7 @@ fn claude_text(words: &str) -> Value {
 
 impl Does {
     fn answer(self, good: Answer) -> Answer {
-        let error = |kind: &str| {
-            json!({"type": "error", "error": {"type": kind, "message": "no", "code": kind}})
-        };
+        let error = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": "no", "code": kind}});
         match self {
             Does::Answer | Does::Gone => good,
             Does::Cut => Answer::cut(),
@@ -134,9 +130,9 @@ async fn asked(does: [Does; 3], time: Duration) -> ([Does; 3], ChatReply) {
 
 #[tokio::test]
 async fn killed_cut_full_wrong_key_and_out_of_money_in_every_order() {
-    let orders = QUICK
-        .into_iter()
-        .flat_map(|a| QUICK.into_iter().flat_map(move |b| QUICK.into_iter().map(move |c| [a, b, c])));
+    let orders = QUICK.into_iter().flat_map(|a| {
+        QUICK.into_iter().flat_map(move |b| QUICK.into_iter().map(move |c| [a, b, c]))
+    });
     let replies: Vec<_> = futures_util::stream::iter(orders)
         .map(|does| asked(does, Duration::from_secs(60)))
         .buffer_unordered(12)
@@ -150,7 +146,11 @@ async fn killed_cut_full_wrong_key_and_out_of_money_in_every_order() {
         match first {
             Some(first) => {
                 let words = ["local", "claude", "openai"][first];
-                assert_eq!((reply.status, reply.text.as_str()), (ChatStatus::Answered, words), "{does:?}");
+                assert_eq!(
+                    (reply.status, reply.text.as_str()),
+                    (ChatStatus::Answered, words),
+                    "{does:?}"
+                );
                 assert_eq!(told, names[..first], "{does:?}");
             }
             None => {

@@ -162,14 +162,20 @@ async fn what_is_a_call_is_decided_by_the_calls_and_not_by_what_the_server_says(
         // Prose with the word for calls, a call with the word for prose.
         (message(json!({"content": "Hello", "tool_calls": []}), "tool_calls"), words("Hello")),
         (message(json!({"content": "Hello", "tool_calls": null}), "stop"), words("Hello")),
-        (message(json!({"content": [{"type": "text", "text": "Hel"}, {"text": "lo"}]}), "stop"), words("Hello")),
+        (
+            message(json!({"content": [{"type": "text", "text": "Hel"}, {"text": "lo"}]}), "stop"),
+            words("Hello"),
+        ),
         (message(json!({"content": "Hello"}), "length"), words("Hello […]")),
         (message(json!({"content": null, "refusal": "I won't"}), "stop"), words(declined)),
         (message(json!({"content": "He"}), "content_filter"), words(declined)),
         (message(json!({"content": null, "reasoning_content": "Hm."}), "stop"), None),
         (message(json!({"content": " \n"}), "stop"), None),
         (message(json!({"content": null, "tool_calls": one}), "length"), None),
-        (message(json!({"content": null, "tool_calls": [{"function": {"name": ""}}]}), "stop"), None),
+        (
+            message(json!({"content": null, "tool_calls": [{"function": {"name": ""}}]}), "stop"),
+            None,
+        ),
         (json!({"choices": []}), None),
         (json!("OK"), None),
     ] {
@@ -183,7 +189,10 @@ async fn what_is_a_call_is_decided_by_the_calls_and_not_by_what_the_server_says(
     }
     for body in [
         message(json!({"content": "", "tool_calls": one}), "stop"),
-        message(json!({"content": null, "function_call": {"name": "get_weather", "arguments": "{}"}}), "function_call"),
+        message(
+            json!({"content": null, "function_call": {"name": "get_weather", "arguments": "{}"}}),
+            "function_call",
+        ),
     ] {
         let Node { server, leg, data: _data } = node(true, None).await;
         server.push(Answer::json(200, body.clone()));
@@ -253,8 +262,7 @@ async fn a_key_never_crosses_a_network_in_the_clear() {
     for local in [true, false] {
         // A documentation address: a request to it would end as unreachable.
         let url = "http://192.0.2.1:8080/v1".to_owned();
-        let leg =
-            Openai::new(&OpenaiConfig { url, model: "m".to_owned(), local }, secrets.clone());
+        let leg = Openai::new(&OpenaiConfig { url, model: "m".to_owned(), local }, secrets.clone());
         for outcome in [leg.available().await.err(), ask(&leg, &question()).await.err()] {
             let Some(BackendError::Unconfigured(words)) = outcome else { panic!("{outcome:?}") };
             assert!(words.contains("https://") && words.contains("in the clear"), "{words}");
@@ -264,8 +272,7 @@ async fn a_key_never_crosses_a_network_in_the_clear() {
 
 #[tokio::test]
 async fn the_window_is_known_before_a_prompt_would_overflow_it() {
-    let long: Vec<Turn> =
-        (0..12).map(|_| Turn::User("x".repeat(1500))).chain(question()).collect();
+    let long: Vec<Turn> = (0..12).map(|_| Turn::User("x".repeat(1500))).chain(question()).collect();
     let sent = async |server: &ScriptedOllama, leg: &Openai| {
         ask(leg, &long).await.unwrap();
         server.requests_to(COMPLETIONS).pop().unwrap().body["messages"].as_array().unwrap().len()
@@ -325,8 +332,10 @@ async fn a_model_that_cannot_call_tools_is_learned_of_once() {
 async fn money_is_told_apart_and_neither_key_nor_change_is_in_any_word() {
     const CHANGE: &str = "cashuBo2FteCJodHRwczovL21pbnQuZXhhbXBsZSJ9";
     let Node { server, leg, data: _data } = node(false, Some(KEY)).await;
-    let words = format!("Insufficient balance: 900 mSats required. 12 available. {KEY} {CHANGE} sk-{KEY}");
-    let inner = json!({"message": words, "type": "insufficient_quota", "code": "insufficient_balance"});
+    let words =
+        format!("Insufficient balance: 900 mSats required. 12 available. {KEY} {CHANGE} sk-{KEY}");
+    let inner =
+        json!({"message": words, "type": "insufficient_quota", "code": "insufficient_balance"});
     for (status, body) in [
         (402, json!({"detail": {"error": inner}})),
         (402, json!({"error": inner, "request_id": "r"})),

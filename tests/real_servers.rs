@@ -36,8 +36,7 @@ fn legs(key: &str) -> (Openai, Claude, tempfile::TempDir) {
     for name in [SecretName::ClaudeApiKey, SecretName::OpenaiApiKey] {
         secrets.write(name, &Secret::new(key)).unwrap();
     }
-    let config =
-        OpenaiConfig { url: format!("{url}/v1"), model: "toy".to_owned(), local: true };
+    let config = OpenaiConfig { url: format!("{url}/v1"), model: "toy".to_owned(), local: true };
     let openai = Openai::new(&config, secrets.clone());
     let claude = Claude::new(&ClaudeConfig { url, model: "toy".to_owned() }, secrets);
     (openai, claude, data)
@@ -80,7 +79,8 @@ async fn whatever_the_model_says_has_its_outcome() {
         (
             "parallel",
             "",
-            [one("get_weather", city("Rome")), one("send_message", json!({"to": "!a1b2c3d4"}))].concat(),
+            [one("get_weather", city("Rome")), one("send_message", json!({"to": "!a1b2c3d4"}))]
+                .concat(),
         ),
     ];
     let legs: [&dyn Backend; 2] = [&openai, &claude];
@@ -91,7 +91,12 @@ async fn whatever_the_model_says_has_its_outcome() {
                     assert!(calls.iter().all(|call| !call.id.is_empty()));
                     let made: Vec<(String, Value)> =
                         calls.into_iter().map(|call| (call.name, call.arguments)).collect();
-                    assert_eq!((text.as_str(), &made), (*beside, wanted), "{} {script}", leg.name());
+                    assert_eq!(
+                        (text.as_str(), &made),
+                        (*beside, wanted),
+                        "{} {script}",
+                        leg.name()
+                    );
                 }
                 other => panic!("{} {script}: {other:?}", leg.name()),
             }
@@ -125,9 +130,8 @@ async fn a_wrong_key_and_a_prompt_that_is_too_long_are_told() {
     let long = [Turn::User("x".repeat(5000))];
     let old = [Turn::User("y".repeat(5000)), Turn::User("st:text".to_owned())];
     for leg in [&openai as &dyn Backend, &claude] {
-        let ask = async |history: &[Turn]| {
-            leg.send(Request { system: "", tools: &[], history }).await
-        };
+        let ask =
+            async |history: &[Turn]| leg.send(Request { system: "", tools: &[], history }).await;
         assert_eq!(ask(&long).await, Err(BackendError::TooLong), "{}", leg.name());
         // What is old is left out, and the question is answered.
         let answered = BackendTurn::Text("It is 18 C and sunny in Paris.".to_owned());

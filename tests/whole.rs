@@ -23,6 +23,7 @@ mod program;
 mod python_client;
 mod radio_settings;
 mod recorded_answers;
+mod recorded_turns;
 mod recordings_table;
 mod restart;
 mod rpc_authorisation;

@@ -105,7 +105,8 @@ impl Assistant {
         data_dir: &Path,
     ) -> Result<Assistant, StoreError> {
         let kept = kept(&[]);
-        let setup = Setup { legs: Arc::new(Legs::new(backends)), cloud, kept, config: None, model: None };
+        let setup =
+            Setup { legs: Arc::new(Legs::new(backends)), cloud, kept, config: None, model: None };
         Assistant::of(setup, None, tools, data_dir)
     }
 

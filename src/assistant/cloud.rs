@@ -193,9 +193,12 @@ mod tests {
             log.add(leaving(at, bytes)).unwrap();
         }
         let log = CloudLog::open(data.path()).unwrap();
-        for (now, requests, bytes) in
-            [(2000, 2, 30), (1000 + DAY_MS - 1, 2, 30), (1000 + DAY_MS, 1, 20), (2000 + DAY_MS, 0, 0)]
-        {
+        for (now, requests, bytes) in [
+            (2000, 2, 30),
+            (1000 + DAY_MS - 1, 2, 30),
+            (1000 + DAY_MS, 1, 20),
+            (2000 + DAY_MS, 0, 0),
+        ] {
             let day = log.last_day(now);
             assert_eq!((day.requests, day.bytes), (requests, bytes), "{now}");
             assert_eq!(day.last, Some(leaving(2000, 20)));

@@ -22,8 +22,8 @@ use super::{ChatStatus, TurnId};
 use crate::clock;
 use crate::store::{self, Durability, Journal, StoreError};
 
-use transcript::{Line, Transcript};
 pub use transcript::{Fold, KEEP_VERBATIM_TURNS, MAX_SUMMARY_CHARS, StoredTurn, Summary};
+use transcript::{Line, Transcript};
 
 const DAY_MS: u64 = 24 * 3_600_000;
 /// A file with so many lines is written anew as one.
@@ -197,7 +197,12 @@ impl History {
         self.append(&mut writing, key, fold.line(text))
     }
 
-    fn append(&self, writing: &mut Writing, key: &HistoryKey, line: Line) -> Result<(), StoreError> {
+    fn append(
+        &self,
+        writing: &mut Writing,
+        key: &HistoryKey,
+        line: Line,
+    ) -> Result<(), StoreError> {
         let path = self.path(key);
         let counts = &mut writing.lines;
         let lines = match counts.get(&path) {
@@ -286,7 +291,11 @@ fn mended(path: &Path) -> Result<usize, StoreError> {
         return Ok(transcript.lines);
     }
     let aside = store::set_aside(path)?;
-    warn!(lines = transcript.broken, ?aside, "a transcript makes no sense everywhere; what does is kept");
+    warn!(
+        lines = transcript.broken,
+        ?aside,
+        "a transcript makes no sense everywhere; what does is kept"
+    );
     if transcript.lines == 0 {
         return Ok(0);
     }

@@ -81,7 +81,8 @@ impl Legs {
         for leg in &self.legs {
             let backend = &leg.backend;
             let barred = backend.is_cloud() && !cloud;
-            if leg.is_offline() || leg.rests().is_some() || barred || backend.there().await.is_err() {
+            if leg.is_offline() || leg.rests().is_some() || barred || backend.there().await.is_err()
+            {
                 continue;
             }
             return if backend.is_cloud() { ModelPlace::Cloud } else { ModelPlace::Local };

@@ -128,7 +128,9 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let path = data.path().join(FILE);
         let choice = ModelChoice::of(data.path());
-        for broken in ["{\"model\":", "[]", "{\"model\":7}", "{\"model\":\"\"}", "{\"model\":\"a b\"}"] {
+        for broken in
+            ["{\"model\":", "[]", "{\"model\":7}", "{\"model\":\"\"}", "{\"model\":\"a b\"}"]
+        {
             store::replace(&path, broken.as_bytes(), Durability::Process).unwrap();
             assert_eq!(choice.read(), None, "{broken}");
         }

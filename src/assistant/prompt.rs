@@ -20,7 +20,9 @@ pub fn system(scope: &CallerScope, answer_bytes: Option<usize>, tools: bool) -> 
         CallerScope::LocalOperator { .. } => "The reader is the operator of the node. ",
     });
     if let Some(bytes) = answer_bytes {
-        prompt.push_str(&format!("Keep the whole answer within {bytes} bytes unless that makes it useless. "));
+        prompt.push_str(&format!(
+            "Keep the whole answer within {bytes} bytes unless that makes it useless. "
+        ));
     }
     if tools {
         prompt.push_str(

@@ -93,8 +93,12 @@ fn cut(fold: &Fold) -> String {
     let new = fold.turns.iter().map(|StoredTurn { question, answer, .. }| {
         format!("- {} → {}", short(question, MAX_CUT_CHARS), short(answer, MAX_CUT_CHARS))
     });
-    let lines: Vec<String> =
-        before(fold).lines().map(str::to_owned).filter(|line| !line.is_empty()).chain(new).collect();
+    let lines: Vec<String> = before(fold)
+        .lines()
+        .map(str::to_owned)
+        .filter(|line| !line.is_empty())
+        .chain(new)
+        .collect();
     let mut chars = 0;
     let kept = lines.iter().rev().take_while(|line| {
         chars += line.chars().count() + 1;

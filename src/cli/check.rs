@@ -60,7 +60,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     lines.extend(runtime()?.block_on(async {
         let (radio, model, other) =
             tokio::join!(radio(&config), ollama(&config.assistant), openai(&config));
-        [("radio", radio), ("ollama", model)].into_iter().chain(other.map(|found| ("openai", found)))
+        [("radio", radio), ("ollama", model)]
+            .into_iter()
+            .chain(other.map(|found| ("openai", found)))
     }));
     print(&lines);
     let bad = lines.iter().any(|(_, found)| matches!(found, Found::Bad(_)));

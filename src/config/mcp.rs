@@ -6,8 +6,8 @@
 use serde::Deserialize;
 
 use super::check::is_base_url;
-use crate::assistant::http::is_private_way;
 use crate::assistant::PermissionCategory;
+use crate::assistant::http::is_private_way;
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

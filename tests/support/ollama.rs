@@ -283,7 +283,9 @@ async fn serve(
     let models =
         json!({"models": [{"name": "toy:latest", "model": "toy:latest", "context_length": 8192}]});
     match (method.as_str(), path.as_str()) {
-        ("POST", "/api/chat" | "/v1/messages" | "/v1/chat/completions") => answer(script, &body).await,
+        ("POST", "/api/chat" | "/v1/messages" | "/v1/chat/completions") => {
+            answer(script, &body).await
+        }
         ("POST", "/api/show") => {
             let (status, body) = lock(&script).show.clone();
             respond(status, "application/json", &[], Body::from(body.to_string()))

@@ -51,8 +51,9 @@ impl Claude {
 
     async fn ask(&self, request: Request<'_>) -> Result<BackendTurn, BackendError> {
         let key = self.key()?;
-        let mut header = HeaderValue::from_str(key.expose())
-            .map_err(|_| BackendError::Unconfigured("the key can't be sent in a header".to_owned()))?;
+        let mut header = HeaderValue::from_str(key.expose()).map_err(|_| {
+            BackendError::Unconfigured("the key can't be sent in a header".to_owned())
+        })?;
         header.set_sensitive(true);
         let mut budget = request::BUDGET;
         loop {

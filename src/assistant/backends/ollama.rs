@@ -13,7 +13,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    window,ASSISTANT_HTTP_TIMEOUT, Answer, Backend, BackendError, BackendTurn, Capabilities, Request,
+    ASSISTANT_HTTP_TIMEOUT, Answer, Backend, BackendError, BackendTurn, Capabilities, Request,
+    window,
 };
 use crate::assistant::http::{HttpClient, Reply, exchange};
 use crate::config::{OllamaConfig, Protocol};

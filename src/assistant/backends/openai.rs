@@ -90,8 +90,10 @@ impl Openai {
         key: Option<&Secret>,
     ) -> Result<RequestBuilder, BackendError> {
         let Some(key) = key else { return Ok(request) };
-        let mut header = HeaderValue::from_str(&format!("Bearer {}", key.expose()))
-            .map_err(|_| BackendError::Unconfigured("the key can't be sent in a header".to_owned()))?;
+        let mut header =
+            HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
+                BackendError::Unconfigured("the key can't be sent in a header".to_owned())
+            })?;
         header.set_sensitive(true);
         Ok(request.header("authorization", header))
     }

@@ -72,7 +72,9 @@ fn size(turns: &[&Turn]) -> usize {
 
 fn bytes(turn: &Turn) -> usize {
     match turn {
-        Turn::Summary(text) => text.len() + super::SUMMARY_BEFORE.len() + super::SUMMARY_AFTER.len(),
+        Turn::Summary(text) => {
+            text.len() + super::SUMMARY_BEFORE.len() + super::SUMMARY_AFTER.len()
+        }
         Turn::User(text) => text.len(),
         // The leg's own form may hold thoughts beside text and calls.
         Turn::Assistant { raw: Some(raw), .. } => raw.to_string().len(),

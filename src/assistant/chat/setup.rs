@@ -44,10 +44,8 @@ impl Setup {
         if let Some(chosen) = chosen {
             ollama.model = chosen;
         }
-        let mut legs: Vec<Box<dyn Backend>> = vec![
-            ollama::leg(&ollama),
-            Box::new(Claude::new(&config.claude, secrets.clone())),
-        ];
+        let mut legs: Vec<Box<dyn Backend>> =
+            vec![ollama::leg(&ollama), Box::new(Claude::new(&config.claude, secrets.clone()))];
         if let Some(openai) = &config.openai {
             legs.push(Box::new(Openai::new(openai, secrets.clone())));
         }
@@ -66,4 +64,3 @@ impl Setup {
 pub(super) fn kept(granted: &[PermissionCategory]) -> CategorySet {
     KEPT_FROM_CLOUD.into_iter().filter(|category| !granted.contains(category)).collect()
 }
-

@@ -241,8 +241,12 @@ fn older_turns_are_due_at_a_border_by_number_and_by_bytes() {
     // Two turns of 6000 bytes are within, and one byte more is not; one turn alone stays whatever its size.
     for (bytes, due) in [(5800, false), (5801, true)] {
         history.clear(&key("a")).unwrap();
-        history.add(&key("a"), StoredTurn { answer: String::new(), ..turn(1, &"x".repeat(5800)) }).unwrap();
-        history.add(&key("a"), StoredTurn { answer: String::new(), ..turn(2, &"x".repeat(bytes)) }).unwrap();
+        history
+            .add(&key("a"), StoredTurn { answer: String::new(), ..turn(1, &"x".repeat(5800)) })
+            .unwrap();
+        history
+            .add(&key("a"), StoredTurn { answer: String::new(), ..turn(2, &"x".repeat(bytes)) })
+            .unwrap();
         assert_eq!(history.due(&key("a")).map(|fold| fold.turns.len()), due.then_some(1));
     }
     history.clear(&key("a")).unwrap();
@@ -267,7 +271,9 @@ fn a_summary_takes_the_place_of_what_it_stands_for_across_a_restart_and_a_rewrit
         assert_eq!(history.turns(&key("a")).len(), 2 * KEEP_VERBATIM_TURNS, "nothing is lost");
     }
     for id in 1000..1000 + LINES {
-        history.add(&key("a"), StoredTurn { status: ChatStatus::Failed, ..turn(id, "no") }).unwrap();
+        history
+            .add(&key("a"), StoredTurn { status: ChatStatus::Failed, ..turn(id, "no") })
+            .unwrap();
     }
     assert_eq!(first(&history), Turn::Summary("8 turns more".to_owned()));
     // A fresh conversation has none.

@@ -61,7 +61,11 @@ impl Health {
             BackendError::Unreachable(_)
             | BackendError::Overloaded { retry_after: None }
             | BackendError::Refused { .. } => {
-                if took >= SLOW_FAILURE { SLOW_REST } else { QUICK_REST }
+                if took >= SLOW_FAILURE {
+                    SLOW_REST
+                } else {
+                    QUICK_REST
+                }
             }
         };
         let rest = first.saturating_mul(1 << self.rests.min(10)).min(LONGEST_REST);
@@ -108,9 +112,8 @@ mod tests {
 
     #[test]
     fn a_server_is_left_alone_as_long_as_it_wishes_within_reason() {
-        let wish = |seconds| BackendError::Overloaded {
-            retry_after: Some(Duration::from_secs(seconds)),
-        };
+        let wish =
+            |seconds| BackendError::Overloaded { retry_after: Some(Duration::from_secs(seconds)) };
         assert_eq!(rests(&[wish(20), wish(3600), wish(3601)], Duration::ZERO), [20, 3600, 3600]);
     }
 

@@ -49,11 +49,7 @@ fn calls(message: &Value) -> Result<Vec<ToolCall>, BackendError> {
     Ok(calls)
 }
 
-fn one(
-    function: &Value,
-    id: Option<&str>,
-    before: &[ToolCall],
-) -> Result<ToolCall, BackendError> {
+fn one(function: &Value, id: Option<&str>, before: &[ToolCall]) -> Result<ToolCall, BackendError> {
     let Some(name) = function["name"].as_str().filter(|name| !name.is_empty()) else {
         return Err(broken("a call without a name"));
     };
@@ -87,11 +83,17 @@ pub(super) fn window(reply: &Reply, model: &str) -> Option<u32> {
         .iter()
         .find(|listed| listed["id"] == model)
         .or_else(|| models.first().filter(|_| models.len() == 1))?;
-    ["/meta/n_ctx", "/max_model_len", "/loaded_context_length", "/context_length", "/meta/n_ctx_train"]
-        .iter()
-        .find_map(|at| listed.pointer(at)?.as_u64())
-        .and_then(|window| u32::try_from(window).ok())
-        .filter(|window| *window > 0)
+    [
+        "/meta/n_ctx",
+        "/max_model_len",
+        "/loaded_context_length",
+        "/context_length",
+        "/meta/n_ctx_train",
+    ]
+    .iter()
+    .find_map(|at| listed.pointer(at)?.as_u64())
+    .and_then(|window| u32::try_from(window).ok())
+    .filter(|window| *window > 0)
 }
 
 #[cfg(test)]
@@ -131,7 +133,10 @@ mod tests {
             (one(json!({"n_ctx_train": 32768})), Some(32768)),
             (one(json!({"n_ctx": 0})), None),
             (json!({"data": [{"id": "other", "max_model_len": 2048}]}), Some(2048)),
-            (json!({"data": [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]}), None),
+            (
+                json!({"data": [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]}),
+                None,
+            ),
             (
                 json!({"data": [{"id": "a", "max_model_len": 1}, {"id": "m", "context_length": 9}]}),
                 Some(9),

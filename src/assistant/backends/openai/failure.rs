@@ -101,12 +101,7 @@ impl Failure {
     }
 
     /// What the leg makes of it.
-    pub(super) fn meaning(
-        &self,
-        reply: &Reply,
-        key: Option<&Secret>,
-        model: &str,
-    ) -> BackendError {
+    pub(super) fn meaning(&self, reply: &Reply, key: Option<&Secret>, model: &str) -> BackendError {
         let status = self.status;
         if self.is_too_long() {
             return BackendError::TooLong;
@@ -159,12 +154,8 @@ impl Failure {
 
 /// The error itself: under `error`, under `detail` or `detail.error`, or the body where it says that it is one.
 fn envelope(body: &Value) -> &Value {
-    let candidates = [
-        &body["error"],
-        &body["detail"]["error"],
-        &body["detail"],
-        &body["choices"][0]["error"],
-    ];
+    let candidates =
+        [&body["error"], &body["detail"]["error"], &body["detail"], &body["choices"][0]["error"]];
     let found = candidates.into_iter().find(|error| error.is_object() || error.is_string());
     match found {
         Some(error) => error,
@@ -215,10 +206,9 @@ mod tests {
 
     #[test]
     fn each_failure_has_its_meaning() {
-        let error = |kind: &str, code: &str, words: &str| {
-            json!({"error": {"type": kind, "code": code, "message": words, "param": null}})
-        };
-        let refused = |status, words: &str| BackendError::Refused { status, reason: words.to_owned() };
+        let error = |kind: &str, code: &str, words: &str| json!({"error": {"type": kind, "code": code, "message": words, "param": null}});
+        let refused =
+            |status, words: &str| BackendError::Refused { status, reason: words.to_owned() };
         let busy = BackendError::Overloaded { retry_after: None };
         let not_accepted =
             BackendError::Auth("the key in secrets/openai-api-key was not accepted".to_owned());
@@ -233,14 +223,26 @@ mod tests {
             (422, error("", "mint_error", "x"), busy.clone()),
             (502, json!("bad gateway"), busy),
             (404, error("", "model_not_found", "x"), BackendError::NoModel("m".to_owned())),
-            (404, json!({}), refused(404, "nothing is there: assistant.openai.url mostly ends in /v1")),
+            (
+                404,
+                json!({}),
+                refused(404, "nothing is there: assistant.openai.url mostly ends in /v1"),
+            ),
             (400, error("", "context_length_exceeded", "x"), BackendError::TooLong),
             (
                 400,
-                error("BadRequestError", "", "\"auto\" tool choice requires --enable-auto-tool-choice"),
+                error(
+                    "BadRequestError",
+                    "",
+                    "\"auto\" tool choice requires --enable-auto-tool-choice",
+                ),
                 BackendError::NoTools,
             ),
-            (404, error("", "", "No endpoints found that support tool use."), BackendError::NoTools),
+            (
+                404,
+                error("", "", "No endpoints found that support tool use."),
+                BackendError::NoTools,
+            ),
             (400, error("", "", "bad canary+key and sk-abc"), refused(400, "bad *** and ***")),
             (418, json!(7), refused(418, "without a reason")),
         ] {

@@ -51,7 +51,8 @@ async fn five_hundred_turns_are_kept_and_asked_within_bounds() {
     let mut largest_file = 0;
     for turn in 0..500 {
         let question = format!("question {turn}: what is the weather like in the bay today?");
-        let reply = desk.assistant.chat(context(scope.clone(), &format!("t{turn}")), &question).await;
+        let reply =
+            desk.assistant.chat(context(scope.clone(), &format!("t{turn}")), &question).await;
         assert_eq!(reply.status, ChatStatus::Answered);
         settle().await;
         let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap();
@@ -168,10 +169,11 @@ async fn what_was_forgotten_does_not_come_back() {
     // By a turn that runs.
     let leg = Arc::new(Scripted::by("ollama", |_, _| text("late")));
     let desk = desk_of(vec![Box::new(leg.delayed())], CloudPolicy::None);
-    let (reply, ()) = tokio::join!(desk.assistant.chat(context(scope.clone(), "t"), "a secret"), async {
-        tokio::task::yield_now().await;
-        desk.assistant.clear_history(&scope).unwrap();
-    });
+    let (reply, ()) =
+        tokio::join!(desk.assistant.chat(context(scope.clone(), "t"), "a secret"), async {
+            tokio::task::yield_now().await;
+            desk.assistant.clear_history(&scope).unwrap();
+        });
     assert_eq!(reply.text, "late");
     assert!(desk.assistant.history(&scope).is_empty());
     // And the next one is kept again.

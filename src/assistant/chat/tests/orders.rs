@@ -38,8 +38,9 @@ fn leg(name: &'static str, state: State) -> Scripted {
         State::Full => failing(BackendError::Overloaded { retry_after: None }),
         State::WrongKey => failing(BackendError::Auth("not accepted".to_owned())),
         State::NoMoney => failing(BackendError::NoMoney("0 left".to_owned())),
-        State::NotSetUp => Scripted::new(name, vec![])
-            .with(Err(BackendError::Unconfigured("no key".to_owned()))),
+        State::NotSetUp => {
+            Scripted::new(name, vec![]).with(Err(BackendError::Unconfigured("no key".to_owned())))
+        }
         State::NoModel => failing(BackendError::NoModel("toy".to_owned())),
     }
 }
@@ -71,8 +72,11 @@ async fn whatever_the_legs_do_there_is_an_answer_or_one_honest_line_in_time() {
                     let lines = [NO_MODEL_BUT_FIXED, NO_USE, TOO_LONG];
                     assert!(lines.contains(&reply.text.as_str()), "{states:?}: {}", reply.text);
                     if !states.contains(&State::Slow) {
-                        let expected =
-                            if states.contains(&State::Broken) { NO_USE } else { NO_MODEL_BUT_FIXED };
+                        let expected = if states.contains(&State::Broken) {
+                            NO_USE
+                        } else {
+                            NO_MODEL_BUT_FIXED
+                        };
                         assert_eq!(reply.text, expected, "{states:?}");
                         let told: Vec<&str> =
                             reply.reasons.iter().map(|reason| reason.leg.as_str()).collect();
