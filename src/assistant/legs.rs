@@ -114,7 +114,8 @@ impl Legs {
                 name: leg.backend.name().to_owned(),
                 state: state.to_owned(),
                 reason,
-                rests_for_s: rest.map(|rest| rest.as_secs() + 1),
+                // Rounded up: it is not asked before.
+                rests_for_s: rest.map(|rest| rest.as_secs() + u64::from(rest.subsec_nanos() > 0)),
             });
         }
         states

@@ -229,8 +229,12 @@ async fn openai(config: &Config) -> Option<Found> {
     let openai = config.assistant.openai.as_ref()?;
     let (url, model) = (&openai.url, &openai.model);
     // Opening makes the folder: not the business of a check.
-    if !config.data_dir.join("secrets").exists() && !openai.local {
-        return Some(Found::Bad(format!("{url}: no key in secrets/openai-api-key")));
+    if !config.data_dir.join("secrets").exists() {
+        return Some(if openai.local {
+            Found::Note(format!("{url}: looked for once the daemon has made its data folder"))
+        } else {
+            Found::Bad(format!("{url}: no key in secrets/openai-api-key"))
+        });
     }
     let leg = match Secrets::open(&config.data_dir) {
         Ok(secrets) => Openai::new(openai, secrets),

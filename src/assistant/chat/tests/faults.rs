@@ -54,7 +54,7 @@ async fn a_leg_that_fails_again_and_again_rests_longer_each_time_and_is_shown_so
         desk.assistant.chat(context(operator("s"), &turn.to_string()), "hello").await;
         assert_eq!(ollama.asked().len(), asked);
         let shown = state().await;
-        assert_eq!((shown.state.as_str(), shown.rests_for_s), ("resting", Some(rest + 1)));
+        assert_eq!((shown.state.as_str(), shown.rests_for_s), ("resting", Some(rest)));
         assert!(shown.reason.unwrap().contains("connection refused"));
         tokio::time::advance(Duration::from_secs(rest) - Duration::from_millis(1)).await;
         turn += 1;
