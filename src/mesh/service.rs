@@ -55,7 +55,6 @@ const EVENTS: usize = 512;
 /// Ends of turns that may wait. No more turns than that run, so a turn never waits here.
 const RESULTS: usize = 16;
 
-
 /// What takes packets for the radio. Never waits.
 pub trait RadioSink: Send + Sync + 'static {
     /// Hands a packet to the session that it was made for.

@@ -368,7 +368,7 @@ async fn what_is_wrong_with_a_call_is_told_in_one_line_that_names_the_field() {
     let reply = house.ask(ana(), "m-1").await;
     assert_eq!(
         reply.text,
-        "Refused: the arguments of system_read are wrong: text: expected a text, got 7."
+        "Refused: the arguments of system_read are wrong: `text` must be of type string, not number."
     );
 }
 
