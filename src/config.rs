@@ -36,6 +36,9 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// The node page and RPC.
     pub http: HttpConfig,
+    /// The file that it was read from, to name it in messages; no key.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     /// `[[mcp]]`: other programs that bring tools.
     pub mcp: Vec<mcp::McpServer>,
 }
@@ -50,6 +53,7 @@ impl Default for Config {
             assistant: AssistantConfig::default(),
             tools: ToolsConfig::default(),
             http: HttpConfig::default(),
+            file: None,
             mcp: Vec::new(),
         }
     }
@@ -213,13 +217,22 @@ impl From<ContactForm> for Contact {
 }
 
 /// Someone to refuse: by number or by key.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(untagged, expecting = "a node id such as \"!a1b2c3d4\" or a public key in base64")]
 pub enum Asker {
     /// Whoever claims this number.
     Node(NodeNum),
     /// Whoever holds this key.
     Key(PublicKey),
+}
+
+impl std::fmt::Display for Asker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Asker::Node(number) => number.fmt(f),
+            Asker::Key(key) => key.fmt(f),
+        }
+    }
 }
 
 /// `[airtime]`

@@ -19,9 +19,11 @@ use tombolo::assistant::{
     Assistant, Assurance, PermissionCategory, ToolOutcome, ToolRecord, TurnId,
 };
 use tombolo::config::Config;
+use tombolo::mesh::operator::{Changed, Opened, Queued};
+use tombolo::mesh::pairing::{Code, PairingView};
 use tombolo::mesh::view::{
-    AirtimeView, AnsweringView, ContactView, Delivery, MeshEvent, MeshHandle, MeshQuery,
-    MeshStatus, MessageView, NodeView, StopView,
+    AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, MeshEvent, MeshHandle,
+    MeshQuery, MeshStatus, MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::radio::known::RefusedRadio;
@@ -304,6 +306,22 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                 MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
                 MeshQuery::Sizes(reply) => drop(reply.send(Vec::new())),
+                MeshQuery::Change(_, reply) => {
+                    let warnings = vec!["they look alike".to_owned()];
+                    drop(reply.send(Ok(Changed { answering: answering(), warnings })));
+                }
+                MeshQuery::Pair(wish, reply) => {
+                    let code = wish.what.and_then(|_| Code::parse("7KQ2M"));
+                    let opened = Opened { code, expires_in_s: 600, warnings: Vec::new() };
+                    drop(reply.send(Ok(opened)));
+                }
+                MeshQuery::SendText(wish, reply) => drop(reply.send(Ok(Queued {
+                    reply: "s-1".to_owned(),
+                    to: wish.what.to,
+                    name: "Ana".to_owned(),
+                    bytes: wish.what.text.len(),
+                    budget: 200,
+                }))),
             }
         }
     });
@@ -372,13 +390,22 @@ fn answering() -> AnsweringView {
         allowed_contacts: vec![ContactView {
             id: NodeNum(0xa1b2_c3d4),
             name: "Ana".to_owned(),
+            key: None,
             fingerprint: Some("0011 2233 4455 6677".to_owned()),
             pin: "configured",
             foreign_fingerprint: None,
             grants: vec!["system".to_owned()],
             grants_source: "default",
+            suspended: false,
+            denied: false,
+            source: "configuration",
         }],
         denied_askers: vec!["!0badcafe".to_owned()],
+        denied: vec![DeniedView { asker: "!0badcafe".to_owned(), source: "node" }],
+        enabled_source: "configuration",
+        trusted_only_source: "node",
+        pairing: Some(PairingView { name: "Eve".to_owned(), expires_in_s: 600, tries_left: 5 }),
+        warnings: Vec::new(),
         trigger: "!ai".to_owned(),
         channels: vec!["bots".to_owned()],
     }

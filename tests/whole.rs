@@ -11,6 +11,7 @@ mod backends;
 mod chat_command;
 mod claude;
 mod confirm;
+mod contacts;
 mod conversation;
 mod demo;
 mod flood;

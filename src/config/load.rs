@@ -57,7 +57,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     // A variable that is not UTF-8 can't be one of ours.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    parse(&text, &path.display().to_string(), environment)
+    let config = parse(&text, &path.display().to_string(), environment)?;
+    Ok(Config { file: Some(path.to_owned()), ..config })
 }
 
 /// The same from a text. `name` stands for the file in errors.

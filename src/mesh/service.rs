@@ -7,10 +7,13 @@
 mod accept;
 mod answerer;
 mod confirm;
+mod decisions;
 mod halt;
 mod link;
 mod orders;
 mod outgoing;
+mod pairing;
+mod sending;
 mod shown;
 mod turns;
 
@@ -23,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::Budgets;
+use super::changes::ChangeLog;
 use super::identity::Contacts;
 use super::inbox::Ignored;
 use super::journal::{QuestionJournal, Unsynced};
@@ -30,6 +34,7 @@ use super::loops::LoopGuard;
 use super::messages::Messages;
 use super::nodes::Nodes;
 use super::outbox::Outbox;
+use super::pairing::Pairing;
 use super::queue::Queue;
 use super::seen::Seen;
 use super::trigger::Trigger;
@@ -131,14 +136,18 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         tracing::warn!(path = %path.display(), "a question on disk could not be read; set aside");
     }
     let AirtimeConfig { share, max_parts } = parts.airtime;
+    let contacts = Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?;
     let mut mesh = Mesh {
         trigger: Trigger::new(&parts.mesh.trigger),
-        contacts: Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?,
+        config: contacts.effective(&parts.mesh),
+        configured: parts.mesh,
+        contacts,
+        pairing: Pairing::default(),
+        changes: ChangeLog::open(&parts.data_dir)?,
         seen: Seen::open(&parts.data_dir, now)?,
         outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
         questions,
         data_dir: parts.data_dir,
-        config: parts.mesh,
         nodes: Nodes::default(),
         messages: Messages::default(),
         budgets: Budgets::default(),
@@ -162,6 +171,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         told_contacts: None,
         forget_until: HashMap::new(),
         forgetting: HashMap::new(),
+        asking_around: HashSet::new(),
         stopped: false,
         answerer: parts.answerer,
         sink: parts.radio,
@@ -183,7 +193,12 @@ type LoopCheck = Result<(), Ignored>;
 
 /// The state of the mesh side.
 struct Mesh {
+    /// What is in force: the configuration, and what the operator decided over it.
     config: MeshConfig,
+    /// The configuration alone.
+    configured: MeshConfig,
+    pairing: Pairing,
+    changes: ChangeLog,
     trigger: Trigger,
     contacts: Contacts,
     nodes: Nodes,
@@ -228,6 +243,8 @@ struct Mesh {
     forget_until: HashMap<PeerId, u64>,
     /// Turns that still run though their peer wants everything deleted.
     forgetting: HashMap<TurnId, CallerScope>,
+    /// A `status` waits until the model servers were asked; bounded by the budgets of those who ask.
+    asking_around: HashSet<TurnId>,
     /// The operator has stopped everything.
     stopped: bool,
     answerer: Arc<dyn Answerer>,
@@ -316,7 +333,8 @@ impl Mesh {
         self.trigger = Trigger::new(&config.trigger);
         self.contacts.configure(&config.allowed_contacts);
         self.outbox.configure(airtime.share, airtime.max_parts);
-        self.config = config;
+        self.config = self.contacts.effective(&config);
+        self.configured = config;
         self.stop_those_no_longer_answered();
         self.keep_contacts_in_radio(now);
     }

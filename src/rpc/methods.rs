@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::auth::Role;
 use super::error::ErrorCode;
-use super::{assistant_grants, assistant_schema, auth_methods, history, mesh, system};
+use super::{assistant_grants, assistant_schema, auth_methods, contacts, history, mesh, system};
 
 /// Who may call a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,7 @@ const LOGIN_ERRORS: &[ErrorCode] = &[ErrorCode::LoginFailed, ErrorCode::Throttle
 const SETUP_ERRORS: &[ErrorCode] =
     &[ErrorCode::LoginFailed, ErrorCode::Throttled, ErrorCode::SetUpAlready];
 const MAY_BE_AWAY: &[ErrorCode] = &[ErrorCode::Unavailable];
+const MAY_BE_REFUSED: &[ErrorCode] = &[ErrorCode::Unavailable, ErrorCode::Refused];
 
 /// Every method there is.
 pub static METHODS: &[Method] = &[
@@ -278,6 +279,46 @@ pub static METHODS: &[Method] = &[
         params: mesh::radio_accept_params,
         result: mesh::status_result,
         errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.assistant-configure",
+        summary: "Changes who is answered: exactly one change a call, in force at once and across restarts. The result is \
+                  that of mesh.assistant-status, with the warnings about this change.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::configure_params,
+        result: mesh::assistant_status_result,
+        errors: MAY_BE_REFUSED,
+    },
+    Method {
+        name: "mesh.peer-accept-key",
+        summary: "Decides on a key: takes a foreign key as the contact's, confirms a pinned one, or drops either. What \
+                  waits for that contact's confirmation is void.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::accept_key_params,
+        result: mesh::assistant_status_result,
+        errors: MAY_BE_REFUSED,
+    },
+    Method {
+        name: "mesh.pair",
+        summary: "Opens a code, once and for ten minutes: whoever sends it back in an encrypted direct message is a \
+                  contact of that name from then on, with that key. A new code voids the one before.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::pair_params,
+        result: contacts::pair_result,
+        errors: MAY_BE_REFUSED,
+    },
+    Method {
+        name: "mesh.send",
+        summary: "Sends one text of the operator's to one node, encrypted to its key, under the same airtime and pace as \
+                  answers.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::send_params,
+        result: contacts::send_result,
+        errors: MAY_BE_REFUSED,
     },
     Method {
         name: "system.disk-status",

@@ -14,9 +14,11 @@ mod assistant_grants;
 mod assistant_schema;
 pub mod auth;
 mod auth_methods;
+mod contacts;
 mod dispatcher;
 pub mod error;
 pub mod events;
+pub mod fields;
 pub mod figures;
 mod history;
 pub mod http;
@@ -81,6 +83,8 @@ pub struct Services {
     pub seats: Seats,
     /// Shown by `system.info`.
     pub data_dir: PathBuf,
+    /// Named where something must be changed in it.
+    pub config_file: Option<PathBuf>,
     /// The clock.
     pub clock: Clock,
     /// When this process began to serve.
@@ -91,6 +95,11 @@ impl Services {
     /// The state of the assistant's legs, at most a few seconds old.
     pub async fn legs(&self) -> LegsReport {
         self.legs.of(&self.assistant).await
+    }
+
+    /// They were changed: what was known of them is not so any more.
+    pub async fn forget_legs(&self) {
+        self.legs.forget().await;
     }
 
     /// What a browser shows of itself.
@@ -122,6 +131,7 @@ impl Services {
             forwarded: Forwarded::new(config.http.forwarded),
             seats: Seats::default(),
             data_dir: config.data_dir.clone(),
+            config_file: config.file.clone(),
             clock,
             started: clock.now(),
         })

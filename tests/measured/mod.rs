@@ -2,3 +2,4 @@
 
 mod day;
 mod loss;
+mod storm;

@@ -261,6 +261,13 @@ impl Operator {
         body["result"].clone()
     }
 
+    /// Calls a method that is refused; gives the error.
+    pub async fn refused(&self, method: &str, params: Value) -> Value {
+        let (_, body) = self.raw(method, params).await;
+        assert!(body["error"].is_object(), "{method}: {body}");
+        body["error"].clone()
+    }
+
     /// The cookie that was set, and the whole answer.
     pub async fn raw(&self, method: &str, params: Value) -> (Option<String>, Value) {
         let answer = self

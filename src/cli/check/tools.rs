@@ -89,8 +89,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().display();
         std::fs::create_dir(temp.path().join("data")).unwrap();
+        std::fs::create_dir(temp.path().join("plans")).unwrap();
         std::os::unix::fs::symlink(temp.path().join("data"), temp.path().join("link")).unwrap();
-        let good = of(&format!("[tools]\nfolders = [\"{path}\"]"));
+        let good = of(&format!("[tools]\nfolders = [\"{path}/plans\"]"));
         assert_eq!(good, [("folders", Found::Good("1 that can be opened".to_owned()))]);
         let missing = of("[tools]\nmedia = [\"/nowhere/at/all\"]");
         assert!(matches!(&missing[..], [("folders", Found::Note(words))]

@@ -50,6 +50,13 @@ pub const FORGET_REALLY: &str = "This deletes our conversation and your kept ans
 pub const FORGOTTEN: &str = "Deleted: our conversation and your kept answers.";
 /// The answer to `new` and `forget` of someone of whom nothing is remembered.
 pub const NOTHING_REMEMBERED: &str = "I remember nothing of you: your key is not known here.";
+/// The answer to a right pairing code.
+pub fn paired(name: &str, trigger: &str) -> String {
+    format!("Paired as {name}. Send: {trigger} help")
+}
+
+/// The answer to any other, of someone who is answered at all; the same whether it was wrong, late or never there.
+pub const NO_SUCH_CODE: &str = "No such code. Please ask the operator for a new one.";
 /// When the disk did not take it.
 pub const NOT_DONE: &str = "That did not work. Please try again later.";
 

@@ -119,7 +119,7 @@ impl Outbox {
         for (order, part) in ready {
             let Some(reply) = self.replies.get(&order) else { continue };
             let purpose = match reply.kind {
-                ReplyKind::Answer | ReplyKind::Reaction => Use::Answer,
+                ReplyKind::Answer | ReplyKind::Reaction | ReplyKind::Text { .. } => Use::Answer,
                 ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm => Use::Command,
             };
             if spent == Some(purpose) {
@@ -228,7 +228,7 @@ impl Outbox {
                 (Stage::Handed, _) => 0,
                 (_, ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm) => 1,
                 (_, ReplyKind::Reaction) => 2,
-                (_, ReplyKind::Answer) => 3,
+                (_, ReplyKind::Answer | ReplyKind::Text { .. }) => 3,
             };
             if part.not_before_ms > now.mono_ms {
                 *wake = earliest(*wake, Some(part.not_before_ms));

@@ -69,6 +69,11 @@ pub enum ReplyKind {
     /// Asks for a confirmation: one part with a code that is in no file, no event and no list. Dropped rather than
     /// delayed over two minutes; after a restart it says that nothing was done.
     Confirm,
+    /// A text of the operator's: one part, counted like an answer, no peer's `more`, `again` or `stop` touches it.
+    Text {
+        /// Does it ask for an ack?
+        ack: bool,
+    },
 }
 
 /// A reply to be sent.
@@ -255,6 +260,11 @@ impl Outbox {
     /// Was it submitted before, and is it still kept?
     pub fn knows(&self, id: &TurnId) -> bool {
         self.replies.values().any(|reply| reply.id == *id)
+    }
+
+    /// Was that packet answered by a reply that is still kept, or did it release parts of one?
+    pub fn has_done(&self, order: &TurnId) -> bool {
+        self.replies.values().any(|reply| reply.id == *order || reply.orders.contains(order))
     }
 
     /// What happened since this was last asked. Bounded: when nobody asks, the oldest are dropped.

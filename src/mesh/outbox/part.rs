@@ -22,6 +22,8 @@ const MAX_TEXT: usize = 16_384;
 const MORE_WORD: &str = "more";
 /// The smallest budget that is tried when a radio refuses a part as too large.
 const LEAST_BUDGET: usize = 60;
+/// Packets remembered that released parts of a reply. What is older is in the memory of answered packets long since.
+const ORDERS: usize = 8;
 /// Packet ids remembered for each part, so that a late ack still finds it.
 const IDS: usize = 16;
 
@@ -177,6 +179,9 @@ pub(super) struct Reply {
     /// What is masked wherever the text is shown.
     #[serde(skip)]
     pub secret: Option<Secret>,
+    /// The last packets that released parts of it, so that none does so twice.
+    #[serde(default)]
+    pub orders: Vec<TurnId>,
 }
 
 impl Reply {
@@ -209,6 +214,7 @@ impl Reply {
             hops: new.hops,
             forgotten: false,
             secret: new.secret,
+            orders: Vec::new(),
         };
         reply.plan_from(0, 0);
         reply.released = reply.parts.len().min(burst);
@@ -248,7 +254,16 @@ impl Reply {
 
     /// Does it ask for an ack?
     pub fn wants_ack(&self) -> bool {
-        matches!(self.to, Destination::Direct { .. }) && self.kind != ReplyKind::Reaction
+        let wanted = !matches!(self.kind, ReplyKind::Reaction | ReplyKind::Text { ack: false });
+        wanted && matches!(self.to, Destination::Direct { .. })
+    }
+
+    /// Notes that this packet released parts.
+    pub fn ordered_by(&mut self, order: &TurnId) {
+        if self.orders.len() >= ORDERS {
+            self.orders.remove(0);
+        }
+        self.orders.push(order.clone());
     }
 
     /// As it goes into its file: a question for a code has only what it says after a restart there.

@@ -47,6 +47,11 @@ fn radio() -> RadioInfo {
     }
 }
 
+/// A packet that asks for parts.
+fn packet() -> TurnId {
+    TurnId("m-packet".to_owned())
+}
+
 /// An outbox on a folder of its own, and a clock that the test moves.
 struct Bench {
     folder: tempfile::TempDir,

@@ -21,7 +21,10 @@ impl Mesh {
             }
             MeshQuery::Messages(limit, reply) => reply.send(self.messages.view(limit)).is_ok(),
             MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
-            MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
+            MeshQuery::Answering(reply) => reply.send(self.answering(now)).is_ok(),
+            MeshQuery::Change(wish, reply) => reply.send(self.change(&wish, now)).is_ok(),
+            MeshQuery::Pair(wish, reply) => reply.send(self.open_pairing(wish, now)).is_ok(),
+            MeshQuery::SendText(wish, reply) => reply.send(self.send_text(&wish, now)).is_ok(),
             MeshQuery::Sizes(reply) => reply.send(self.sizes()).is_ok(),
             MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
             MeshQuery::AcceptRadio(fingerprint, reply) => {
@@ -81,28 +84,14 @@ impl Mesh {
         status
     }
 
-    fn answering(&self) -> AnsweringView {
-        AnsweringView {
-            enabled: self.config.enabled,
-            trusted_only: self.config.trusted_only,
-            allowed_contacts: self.contact_views(),
-            denied_askers: self
-                .config
-                .denied_askers
-                .iter()
-                .map(|asker| match asker {
-                    crate::config::Asker::Node(node) => node.to_string(),
-                    crate::config::Asker::Key(key) => key.to_string(),
-                })
-                .collect(),
-            trigger: self.trigger.word().to_owned(),
-            channels: self.config.channels.clone(),
-        }
+    pub(super) fn answering(&self, now: Now) -> AnsweringView {
+        let mut view = self.contacts.answering(&self.configured, &self.config);
+        self.show_grants(&mut view.allowed_contacts);
+        AnsweringView { pairing: self.pairing.view(now), ..view }
     }
 
-    /// The contacts, with the grants that count now.
-    fn contact_views(&self) -> Vec<ContactView> {
-        let mut views = self.contacts.view();
+    /// Puts in the grants that count now.
+    fn show_grants(&self, views: &mut [ContactView]) {
         for (view, contact) in views.iter_mut().zip(self.contacts.entries()) {
             let Some(known) = self.standing(contact) else { continue };
             let scope = self.answerer.current(CallerScope::Mesh {
@@ -118,12 +107,11 @@ impl Mesh {
                 source => source,
             };
         }
-        views
     }
 
     /// What the operator should put right.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.contacts.warnings().to_vec();
+        let mut warnings = self.contacts.warnings(&self.configured);
         if self.stopped {
             warnings.push("all answers are stopped, until they are resumed".to_owned());
         }

@@ -332,7 +332,7 @@ impl Mesh {
             .collect();
         for (id, envelope) in due {
             let peer = self.identify(&envelope);
-            self.reply(id, &envelope, &peer, ReplyKind::Reaction, WORKING.to_owned(), now);
+            let _ = self.reply(id, &envelope, &peer, ReplyKind::Reaction, WORKING.to_owned(), now);
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Script {
     pub asked: Mutex<Vec<Asked>>,
     /// `new` and `forget`, of whom.
     pub ended: Mutex<Vec<(&'static str, CallerScope)>>,
+    /// Callers whose key changed.
+    pub changed: Mutex<Vec<PeerId>>,
     /// Where the model is; `None`: nobody says.
     pub place: Mutex<Option<ModelPlace>>,
     rule: Mutex<Arc<Rule>>,
@@ -59,6 +61,7 @@ impl Default for Script {
     fn default() -> Script {
         Script {
             asked: Mutex::default(),
+            changed: Mutex::default(),
             ended: Mutex::default(),
             place: Mutex::new(Some(ModelPlace::Local)),
             rule: Mutex::new(Arc::new(|_: &str| Act::Say("fine".to_owned()))),
@@ -110,6 +113,10 @@ impl Answerer for Script {
     fn forget(&self, caller: &CallerScope) -> Result<(), StoreError> {
         self.ended.lock().unwrap().push(("forget", caller.clone()));
         Ok(())
+    }
+
+    fn key_changed(&self, caller: &PeerId) {
+        self.changed.lock().unwrap().push(caller.clone());
     }
 
     fn model_place<'a>(&'a self, _caller: &'a CallerScope) -> Place<'a> {

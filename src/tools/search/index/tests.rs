@@ -191,7 +191,7 @@ fn a_folder_that_is_away_keeps_what_is_known_and_one_that_was_closed_does_not() 
 #[test]
 fn large_binary_and_foreign_files_are_left_out() {
     let world = World::new();
-    let limit = usize::try_from(MAX_DOCUMENT).unwrap();
+    let limit = usize::try_from(update::MAX_DOCUMENT).unwrap();
     world.write("most.txt", vec![b'x'; limit]);
     world.write("more.txt", vec![b'x'; limit + 1]);
     world.write("binary.txt", b"pump\0");
