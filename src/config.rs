@@ -263,12 +263,20 @@ pub enum CloudPolicy {
     All,
 }
 
+/// What tools of these categories say stays on the node, unless `assistant.cloud_content` names them.
+pub const KEPT_FROM_CLOUD: [PermissionCategory; 2] =
+    [PermissionCategory::Files, PermissionCategory::Wallet];
+
 /// `[assistant]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AssistantConfig {
     /// Who may fall through to a cloud leg.
     pub cloud: CloudPolicy,
+    /// Of the content that no cloud leg is given, what one may be given all the same: `files`, `wallet`.
+    pub cloud_content: Vec<PermissionCategory>,
+    /// Transcripts are kept so many days; 0: for ever.
+    pub history_days: u32,
     /// The local leg.
     pub ollama: OllamaConfig,
     /// Used when `secrets/claude-api-key` exists.
@@ -281,6 +289,8 @@ impl Default for AssistantConfig {
     fn default() -> AssistantConfig {
         AssistantConfig {
             cloud: CloudPolicy::All,
+            cloud_content: Vec::new(),
+            history_days: 90,
             ollama: OllamaConfig::default(),
             claude: ClaudeConfig::default(),
             openai: None,

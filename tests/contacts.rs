@@ -330,3 +330,26 @@ async fn a_name_that_looks_like_a_contacts_or_a_heard_nodes_is_warned_about() {
     let warnings = status["warnings"].to_string();
     assert!(warnings.contains("as the node !0badcafe calls itself"), "{warnings}");
 }
+
+#[tokio::test]
+async fn the_model_is_chosen_at_the_node_and_the_answer_shows_it_at_once() {
+    let (mut world, operator) = world(&ana_is_a_contact()).await;
+    let other = json!({ "models": [{ "name": "toy:latest" }, { "name": "other:4b" }] });
+    world.ollama.set_path("/api/tags", Answer::json(200, other));
+    let status = operator.call("mesh.assistant-status", json!({})).await;
+    assert_eq!(status["model"], json!({ "name": "toy", "source": "configuration" }));
+    let error = operator.refused("mesh.assistant-configure", json!({ "model": "none" })).await;
+    assert_eq!(error["data"]["field"], "model");
+    assert!(error["message"].as_str().unwrap().contains("the server has toy:latest, other:4b"));
+
+    let status = configure(&operator, json!({ "model": "other:4b" })).await;
+    assert_eq!(status["model"], json!({ "name": "other:4b", "source": "node" }));
+    world.kill();
+    world.start().await;
+    world.sim.say("Ana", SayTo::Direct, "!ai hello");
+    assert_eq!(world.heard("Ana", 1).await[0].text, "noted");
+    let asked = world.ollama.requests_to("/api/chat");
+    assert!(asked.iter().all(|request| request.body["model"] == "other:4b"));
+    let record = std::fs::read_to_string(world.data_dir().join("changes.log")).unwrap();
+    assert!(record.contains("model chosen: other:4b"), "{record}");
+}

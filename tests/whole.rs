@@ -18,14 +18,18 @@ mod flood;
 mod foreign_radio;
 mod grants_command;
 mod identity;
+mod legs;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod measured;
+mod openai;
 mod operator_password;
 mod program;
 mod python_client;
 mod radio_settings;
 mod recorded_answers;
+mod recorded_turns;
+mod recordings_table;
 mod restart;
 mod rpc_authorisation;
 mod rpc_chat;

@@ -105,6 +105,9 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
     let mut told: Vec<LegReason> = Vec::new();
     for _ in 0..rules.max_turns.min(MAX_TURNS) {
         let request = Request { system: rules.system, tools: &specs, history: &running.history };
+        walk.kept
+            .seen
+            .extend(running.tools.iter().filter(|tool| tool.ran()).filter_map(|t| t.category));
         let answer = walk.send(request).await;
         for reason in walk.reasons.iter().filter(|reason| !told.contains(reason)) {
             rules.observer.skipped(reason);

@@ -8,6 +8,7 @@ pub mod begun;
 pub mod call_ledger;
 pub mod caller;
 pub mod chat;
+pub mod cloud;
 pub mod confirm;
 #[cfg(test)]
 pub mod fixture;
@@ -19,9 +20,11 @@ pub mod http;
 pub mod leaked_call;
 pub mod legs;
 pub mod loop_;
+pub mod models;
 pub mod observer;
 pub mod prompt;
 pub(crate) mod schema;
+pub mod summaries;
 pub mod tools;
 
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::run::runtime;
+use crate::assistant::backends::Backend as _;
 use crate::assistant::backends::ollama::{self, Ollama};
+use crate::assistant::backends::openai::Openai;
 use crate::config::{self, AssistantConfig, CloudPolicy, Config, PortSpec, Protocol};
 use crate::radio::known::KnownRadio;
 use crate::radio::settings::compare::{differences, printable, region_words};
@@ -62,8 +64,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     lines.extend(secrets(&config));
     lines.extend(tools::lines(&config));
     lines.extend(runtime()?.block_on(async {
-        let (radio, model) = tokio::join!(radio(&config), ollama(&config.assistant));
-        [("radio", radio), ("ollama", or_note(model, cloud_leg(&config)))]
+        let (radio, model, other) =
+            tokio::join!(radio(&config), ollama(&config.assistant), openai(&config));
+        let model = or_note(model, other_leg(&config, other.as_ref()));
+        [("radio", radio), ("ollama", model)]
+            .into_iter()
+            .chain(other.map(|found| ("openai", found)))
     }));
     print(&lines);
     let bad = lines.iter().any(|(_, found)| matches!(found, Found::Bad(_)));
@@ -237,18 +243,23 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
     }
 }
 
-/// A leg behind the local one that answers everybody's questions, by its name; none where there is no key, or the
-/// configuration keeps peers from it.
-fn cloud_leg(config: &Config) -> Option<&'static str> {
+/// A leg behind the first that answers everybody's questions, by its name; none where there is no key, or the
+/// configuration keeps peers from it. `openai`: what was found of that leg.
+fn other_leg(config: &Config, openai: Option<&Found>) -> Option<&'static str> {
+    let all = config.assistant.cloud == CloudPolicy::All;
     // Opening makes the folder: not the business of a check.
-    if config.assistant.cloud != CloudPolicy::All || !config.data_dir.join("secrets").exists() {
-        return None;
+    let secrets = config.data_dir.join("secrets").exists().then(|| Secrets::open(&config.data_dir));
+    let claude = secrets
+        .and_then(Result::ok)
+        .is_some_and(|secrets| matches!(secrets.read(SecretName::ClaudeApiKey), Ok(Some(_))));
+    let local = config.assistant.openai.as_ref().is_some_and(|openai| openai.local);
+    if all && claude {
+        Some("Claude")
+    } else if (all || local) && matches!(openai, Some(Found::Good(_))) {
+        Some("the OpenAI-compatible leg")
+    } else {
+        None
     }
-    let secrets = Secrets::open(&config.data_dir).ok()?;
-    [(SecretName::ClaudeApiKey, "Claude"), (SecretName::OpenaiApiKey, "the OpenAI-compatible leg")]
-        .into_iter()
-        .find(|(name, _)| secrets.read(*name).is_ok_and(|key| key.is_some()))
-        .map(|(_, leg)| leg)
 }
 
 /// Without a local model the node still answers where another leg does.
@@ -259,6 +270,32 @@ fn or_note(found: Found, leg: Option<&str>) -> Found {
         }
         (found, _) => found,
     }
+}
+
+/// `None` where no such server is configured.
+async fn openai(config: &Config) -> Option<Found> {
+    let openai = config.assistant.openai.as_ref()?;
+    let (url, model) = (&openai.url, &openai.model);
+    // Opening makes the folder: not the business of a check.
+    if !config.data_dir.join("secrets").exists() {
+        return Some(if openai.local {
+            Found::Note(format!("{url}: looked for once the daemon has made its data folder"))
+        } else {
+            Found::Bad(format!("{url}: no key in secrets/openai-api-key"))
+        });
+    }
+    let leg = match Secrets::open(&config.data_dir) {
+        Ok(secrets) => Openai::new(openai, secrets),
+        Err(_) => return Some(Found::Note("not looked for: see secrets".to_owned())),
+    };
+    Some(match leg.there().await {
+        Err(error) => Found::Bad(format!("{url}: {error}")),
+        Ok(_) if openai.local => Found::Good(format!("{url} is there, for {model}")),
+        Ok(_) => Found::Good(match config.assistant.cloud {
+            CloudPolicy::None => "a key, and assistant.cloud lets nobody use it".to_owned(),
+            _ => format!("a key for {url}, {model}; it is not tried, for that costs money"),
+        }),
+    })
 }
 
 async fn ollama(config: &AssistantConfig) -> Found {

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::check::{Fault, is_base_url, is_private_way};
+use super::check::{Fault, is_base_url};
+use crate::assistant::http::is_private_way;
 
 /// Longest name that stands in a tool's name, so that all of it fits the 64 characters of the wire.
 const MAX_NAME: usize = 32;

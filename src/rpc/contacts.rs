@@ -8,9 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
+use super::events::{Changed, Event};
 use super::fields::{Fields, about, as_flag, as_object, as_text};
 use super::mesh::{assistant_status, gone, to_json};
 use super::schema::{count, flag, list, node_id, object, or_null, text};
+use crate::assistant::models::ModelError;
 use crate::mesh::operator::{Change, Refusal, Text, Why, Wish};
 
 /// The wishes of `mesh.assistant-configure`.
@@ -219,9 +221,18 @@ pub(super) fn send_result() -> Value {
     ])
 }
 
-/// Which model the local leg asks. The assistant can't be told yet: then the configuration says it.
-#[allow(clippy::unused_async)] // asks the model server as soon as the assistant can be told
-async fn choose_model(_call: &Call<'_>, _name: &str) -> Result<(), RpcError> {
-    let rule = "the model is chosen in the configuration: assistant.ollama.model";
-    Err(about(ErrorCode::Refused, "model", rule))
+/// Which model the local leg asks. The model server is asked whether it has it.
+async fn choose_model(call: &Call<'_>, name: &str) -> Result<(), RpcError> {
+    let chosen = call.services.assistant.choose_model(name).await;
+    chosen.map_err(|error| {
+        let code = match &error {
+            ModelError::Unknown { .. } => ErrorCode::Refused,
+            ModelError::Server(_) => ErrorCode::Unavailable,
+            ModelError::Store(_) => ErrorCode::Internal,
+        };
+        about(code, "model", error.to_string())
+    })?;
+    call.services.forget_legs().await;
+    call.services.events.publish(Event::Changed(Changed::Legs));
+    Ok(())
 }

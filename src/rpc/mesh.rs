@@ -99,13 +99,37 @@ pub(super) async fn assistant_status(
     let states: Vec<Value> = legs
         .legs
         .iter()
-        .map(|leg| json!({ "name": leg.name, "state": leg.state, "reason": leg.reason }))
+        .map(|leg| {
+            json!({
+                "name": leg.name,
+                "state": leg.state,
+                "reason": leg.reason,
+                "rests_for_s": leg.rests_for_s,
+            })
+        })
         .collect();
+    let model = legs.model.map(|model| json!({ "name": model.name, "source": model.source }));
+    let last = legs.left.last.map(|last| {
+        json!({
+            "at": last.at,
+            "turn_id": last.turn_id,
+            "leg": last.leg,
+            "bytes": last.bytes,
+            "content": last.content,
+        })
+    });
     let more = json!({
         "ollama_detected": legs.ollama_detected,
         "models": legs.models,
         "claude_available": legs.claude_available,
+        "openai_configured": legs.openai_configured,
+        "model": model,
         "legs": states,
+        "cloud": {
+            "requests_24h": legs.left.requests,
+            "bytes_24h": legs.left.bytes,
+            "last": last,
+        },
     });
     match (to_json(answering)?, more) {
         (Value::Object(mut all), Value::Object(more)) => {
@@ -252,8 +276,25 @@ pub(super) fn assistant_status_result() -> Value {
     ]);
     let leg = object(&[
         ("name", text("the leg")),
-        ("state", text("what is known of it")),
-        ("reason", or_null(text("why it is not used"))),
+        ("state", one_of(&["ready", "failing", "resting", "unavailable", "unconfigured"])),
+        ("reason", or_null(text("why it is not ready, or what it can't do"))),
+        ("rests_for_s", or_null(count("of one that rests: seconds until it is asked again"))),
+    ]);
+    let model = object(&[
+        ("name", text("the local leg's model")),
+        ("source", one_of(&["configuration", "node"])),
+    ]);
+    let last = object(&[
+        ("at", count("Unix milliseconds")),
+        ("turn_id", text("the turn")),
+        ("leg", text("where to")),
+        ("bytes", count("of the request's body")),
+        ("content", list(text("question, history, summary, or a category of tools"))),
+    ]);
+    let cloud = object(&[
+        ("requests_24h", count("requests that left for a cloud in the last 24 hours")),
+        ("bytes_24h", count("of their bodies")),
+        ("last", or_null(last)),
     ]);
     object(&[
         ("enabled", flag("are peers answered at all?")),
@@ -273,7 +314,10 @@ pub(super) fn assistant_status_result() -> Value {
         ("ollama_detected", flag("does Ollama answer?")),
         ("models", list(text("a model that it has"))),
         ("claude_available", flag("is there a key for Claude?")),
+        ("openai_configured", flag("is an OpenAI-compatible server configured?")),
+        ("model", or_null(model)),
         ("legs", list(leg)),
+        ("cloud", cloud),
     ])
 }
 

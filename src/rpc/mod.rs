@@ -97,6 +97,11 @@ impl Services {
         self.legs.of(&self.assistant).await
     }
 
+    /// They were changed: what was known of them is not so any more.
+    pub async fn forget_legs(&self) {
+        self.legs.forget().await;
+    }
+
     /// What a browser shows of itself.
     pub fn client(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Client {
         http::client(headers, self.forwarded.address(headers, peer))

@@ -232,9 +232,6 @@ impl Mesh {
         if turn.started_ms.is_some() {
             self.turn_ms = (self.turn_ms * 3 + millis) / 4;
         }
-        for reason in &reply.reasons {
-            tracing::info!(turn = %id.0, leg = %reason.leg, "did not answer: {}", reason.reason);
-        }
         // Who lost the right to an answer while it was made does not get it.
         let peer = self.identify(&turn.question.envelope);
         if let Err(reason) = policy::scope(&self.config, &turn.question.envelope, &peer) {

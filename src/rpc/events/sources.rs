@@ -10,6 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Changed, Event};
+use crate::assistant::chat::LegsReport;
 use crate::mesh::view::{MeshEvent, MeshStatus};
 use crate::rpc::figures::hours::Hours;
 use crate::rpc::{Services, history};
@@ -38,7 +39,7 @@ async fn legs(services: &Services, cancel: &CancellationToken) {
         loop {
             tick.tick().await;
             if services.streams.count() > 0 {
-                let now = Some(services.legs().await);
+                let now = Some(lasting(services.legs().await));
                 if last.is_some() && last != now {
                     services.events.publish(Event::Changed(Changed::Legs));
                 }
@@ -50,6 +51,14 @@ async fn legs(services: &Services, cancel: &CancellationToken) {
         () = cancel.cancelled() => {}
         () = looking => {}
     }
+}
+
+/// Of the legs, what does not change by itself from one look to the next.
+fn lasting(mut legs: LegsReport) -> LegsReport {
+    for leg in &mut legs.legs {
+        leg.rests_for_s = None;
+    }
+    legs
 }
 
 async fn feed(services: &Arc<Services>, cancel: &CancellationToken) {
