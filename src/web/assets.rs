@@ -31,9 +31,12 @@ macro_rules! files {
 type File = (&'static str, &'static [u8]);
 
 const NODE: &[File] = files!("node":
-    "index.html" "airtime.js" "assistant.js" "broker.js" "contacts.js" "disk.js" "feed.js"
-    "glance.js" "icon.svg" "main.js" "messages.js" "node.css" "nodes.js" "panel.js" "panels.css"
-    "radio.js" "units.js"
+    "index.html" "adding.js" "airtime.js" "assistant.js" "attention.js" "broker.js" "chart.js"
+    "confusable.js" "contacts.js" "disk.js" "exact.js" "feed.js" "form.js" "glance.js" "grants.js"
+    "history.js" "icon.svg" "keyed.js" "keys.js" "lines.js" "log.js" "main.js" "messages.js"
+    "node.css" "nodes.js" "notice.js" "panel.js" "panels.css" "pending.js" "people.js" "person.js"
+    "progress.js" "radio.js" "security.js" "settings.js" "setup.js" "stream.js" "summary.js"
+    "units.js" "views.css" "views.js"
 );
 const AIUI: &[File] = files!("aiui":
     "index.html" "aiui.css" "alone.js" "answer.js" "bridge.js" "conversation.js" "element.js"

@@ -10,10 +10,15 @@ import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
 import { legName } from '../aiui/legs.js';
 import { badge, facts, panel } from './panel.js';
+import { bytes, duration } from './units.js';
 
 /** @type {Map<string, 'good' | 'wait' | 'bad'>} */
 const TONES = new Map([
   ['ready', 'good'], ['resting', 'wait'], ['failing', 'bad'],
+]);
+/** Who may fall through to a cloud leg. */
+const CLOUD = new Map([
+  ['none', 'never used'], ['operator', 'for the operator only'], ['all', 'for everybody, when no local model answers'],
 ]);
 
 /** @returns {Panel} */
@@ -32,6 +37,7 @@ export function assistantPanel() {
       if (queue !== null) body.append(queueStrip(queue));
       body.append(
         facts([
+          ['Cloud', assistant.cloud ? (CLOUD.get(assistant.cloud) ?? visibleName(assistant.cloud)) : ''],
           ['Trigger', element('code', {}, visibleName(assistant.trigger))],
           ['Answers', assistant.trusted_only ? 'contacts only' : 'everyone; strangers without tools'],
           ['Channels', (assistant.channels ?? []).map((name) => visibleName(name)).join(', ') || 'none, direct messages only'],
@@ -52,14 +58,36 @@ function legList(assistant) {
         'li',
         {},
         element('span', { class: 'leg-name' }, capital(legName(leg.name))),
-        badge(TONES.get(leg.state) ?? 'plain', word),
-        leg.name === 'ollama' && (assistant.models ?? []).length > 0 &&
-          element('span', { class: 'leg-detail mono' }, assistant.models.map((model) => visibleName(model, 60)).join(', ')),
+        badge(TONES.get(leg.state) ?? 'plain', leg.rests_for_s ? `${word}, ${duration(leg.rests_for_s * 1000)}` : word),
+        leg.name === 'ollama' && (assistant.models ?? []).length > 0 && models(assistant),
         leg.reason && element('span', { class: 'leg-detail' }, visibleText(leg.reason, 200)),
+        leg.today && leftToday(leg.today, leg.local ?? leg.name === 'ollama'),
       ),
     );
   }
   return list;
+}
+
+/**
+ * The one that is asked first; the others are only there.
+ * @param {AssistantStatus} assistant
+ */
+function models({ models, model }) {
+  const others = models.filter((name) => name !== model).length;
+  return element(
+    'span', { class: 'leg-detail mono' },
+    model ? `${visibleName(model, 60)}${others > 0 ? `, ${others} more` : ''}` : models.map((name) => visibleName(name, 60)).join(', '),
+  );
+}
+
+/**
+ * What a leg was asked today: what left to the cloud must be seen.
+ * @param {{ questions: number, bytes: number }} today
+ * @param {boolean} local
+ */
+function leftToday({ questions, bytes: sent }, local) {
+  const asked = `${questions} ${questions === 1 ? 'question' : 'questions'} today`;
+  return element('span', { class: 'leg-detail' }, local ? asked : `Left for the cloud: ${asked}, ${bytes(sent)}`);
 }
 
 /**

@@ -6,10 +6,23 @@
 
 /** @import { Child } from '../aiui/element.js' */
 /** @import { Snapshot } from './feed.js' */
+/** @import { RpcClient } from '../aiui/rpc.js' */
+/** @import { Feed } from './feed.js' */
 import { element } from '../aiui/element.js';
+import { focusedKey, focusKey, isTypedIn } from './keyed.js';
 import { age } from './units.js';
 
 /** @typedef {{ element: HTMLElement, show: (snapshot: Snapshot) => void }} Panel */
+
+/**
+ * What a part of the page works with. `operator` is false for those who may only look: then nothing that changes
+ * anything is drawn. The daemon refuses it all the same.
+ * @typedef {object} Context
+ * @property {RpcClient} client
+ * @property {Feed} feed
+ * @property {boolean} operator
+ * @property {(view: string) => void} open shows that view
+ */
 
 /**
  * Makes a panel.
@@ -25,6 +38,8 @@ export function panel(id, title, pick, draw) {
   const heading = element('h2', { id: `${id}-title` }, title);
   const body = element('div', { class: 'panel-body' }, element('p', { class: 'quiet' }, 'Asking…'));
   let drawn = '';
+  /** @type {unknown} */
+  let last;
   return {
     element: element(
       'section',
@@ -34,14 +49,17 @@ export function panel(id, title, pick, draw) {
     ),
     show(snapshot) {
       const data = pick(snapshot);
-      if (data === null) return;
+      if (data === null || data === last || isTypedIn(body)) return;
+      last = data;
       // Without this a selection would be lost every three seconds, and the focus too.
       const written = JSON.stringify(data);
       if (written === drawn) return;
       drawn = written;
+      const refocus = focusedKey(body);
       extra.replaceChildren();
       body.replaceChildren();
       draw(data, body, extra);
+      if (refocus !== undefined) focusKey(body, refocus);
     },
   };
 }
@@ -102,4 +120,16 @@ export function refreshAges(root, now) {
  */
 export function callout(tone, ...content) {
   return element('div', { class: `callout ${tone}` }, ...content);
+}
+
+/**
+ * A way to a view.
+ * @param {Context} context
+ * @param {string} view
+ * @param {string} word
+ */
+export function viewLink(context, view, word) {
+  const button = element('button', { type: 'button', class: 'link', 'data-key': `to-${view}` }, word);
+  button.addEventListener('click', () => context.open(view));
+  return button;
 }
