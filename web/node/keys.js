@@ -42,7 +42,7 @@ export function keyCard(context, contact) {
     { class: `card ${foreign ? 'bad' : 'wait'}` },
     element(
       'div', { class: 'card-head' },
-      element('h3', {}, foreign ? 'Another key was seen under ' : 'Is this the key of ', element('bdi', {}, name), foreign ? '’s number' : '?'),
+      element('h2', {}, foreign ? 'Another key was seen under ' : 'Is this the key of ', element('bdi', {}, name), foreign ? '’s number' : '?'),
       element('span', { class: 'card-side mono' }, visibleName(contact.id)),
     ),
     element(
@@ -77,7 +77,7 @@ export function radioCard(context, radio) {
   return element(
     'article',
     { class: 'card bad' },
-    element('div', { class: 'card-head' }, element('h3', {}, 'Another radio is plugged in'), element('span', { class: 'card-side mono' }, visibleName(radio.node))),
+    element('div', { class: 'card-head' }, element('h2', {}, 'Another radio is plugged in'), element('span', { class: 'card-side mono' }, visibleName(radio.node))),
     element('dl', { class: 'fingerprints' }, print('name', visibleName(radio.owner) || 'none'), print('key', visibleName(radio.fingerprint, 120))),
     element('p', { class: 'small' }, 'It is not the one that was used last, so it is not used: with another radio every peer meets another key.'),
     context.operator && element(

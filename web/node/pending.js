@@ -35,7 +35,7 @@ export function pendingCard(context, call, print) {
     { class: 'card wait', 'aria-labelledby': `${id}-title` },
     element(
       'div', { class: 'card-head' },
-      element('h3', { id: `${id}-title` }, element('bdi', {}, who), ' → ', element('code', {}, exactLine(call.tool, 80))),
+      element('h2', { id: `${id}-title` }, element('bdi', {}, who), ' → ', element('code', {}, exactLine(call.tool, 80))),
       element('span', { class: 'card-side' }, element('span', { class: 'visually-hidden' }, 'time left '), countdown(call.until)),
     ),
     element(

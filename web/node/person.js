@@ -62,7 +62,7 @@ function details(context, contact, grants, tools, names) {
       ['Quota', quotaOf(contact)],
       ['Kept in', contact.source === undefined ? '' : here ? 'this node' : 'the configuration file'],
     ]),
-    element('h4', {}, 'May use'),
+    element('h3', { class: 'part' }, 'May use'),
     grants !== null
       ? grantsEditor(context, grants, tools)
       : element('p', { class: 'small quiet' }, contact.fingerprint ? `${capital(grantsOf(contact))}. There is nothing to change here yet.` : 'Grants go with a key, and there is none yet.'),

@@ -156,11 +156,13 @@ describe('access', { skip: missing }, () => {
     const hosts = new Set();
     /** @type {Promise<unknown>[]} */
     const reading = [];
-    page.on('response', (response) => {
-      hosts.add(new URL(response.url()).origin);
-      if (response.request().method() === 'GET') reading.push(response.body().then((body) => (bytes += body.length), () => 0));
+    page.on('request', (request) => hosts.add(new URL(request.url()).origin));
+    // As they come over the line, headers and calls too; the line of events never ends.
+    page.context().on('requestfinished', (request) => {
+      reading.push(request.sizes().then((sizes) => (bytes += sizes.responseBodySize + sizes.responseHeadersSize), () => 0));
     });
     await logIn(page, server);
+    await page.locator('#disk .meter').first().waitFor();
     await Promise.all(reading);
     assert.deepEqual([...hosts], [server.origin]);
     assert.ok(bytes > 10_000, 'it was measured');

@@ -81,6 +81,11 @@ export class MockEvents {
     response.write(`id: ${this.boot}-${number}\nevent: ${name}\ndata: ${data}\n\n`);
   }
 
+  /** Ends the lines of a session that is over. @param {string} session */
+  end(session) {
+    for (const [response, listener] of this.#listeners) if (listener.session === session) response.end();
+  }
+
   /** Breaks all lines off. */
   close() {
     for (const response of this.#listeners.keys()) response.destroy();

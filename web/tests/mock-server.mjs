@@ -235,6 +235,7 @@ export class MockDaemon {
         };
       case 'auth.revoke': {
         for (const [token, { id }] of this.#sessions) if (id === params.id) this.#sessions.delete(token);
+        this.events.end(params.id);
         this.events.publish('changed', { what: 'sessions' });
         return {};
       }
@@ -250,6 +251,7 @@ export class MockDaemon {
       case 'auth.logout':
         this.#sessions.delete(cookie);
         this.#ended.set(cookie, session.id);
+        this.events.end(session.id);
         return {};
       case 'assistant.chat': return this.#chat(session, params);
       case 'assistant.stop': {
