@@ -41,7 +41,8 @@ export async function enter(client, place, options = {}) {
  * @returns {string | null}
  */
 function setupToken() {
-  const token = new URLSearchParams(location.hash.slice(1)).get('setup') ?? new URLSearchParams(location.search).get('setup');
+  // `#setup` alone is the node page's own view.
+  const token = new URLSearchParams(location.hash.slice(1)).get('setup') || new URLSearchParams(location.search).get('setup') || null;
   if (token !== null) history.replaceState(null, '', location.pathname);
   return token;
 }

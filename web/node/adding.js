@@ -107,6 +107,8 @@ export class Pairing {
   #wanted = '';
   /** @type {() => void} */
   #done;
+  /** @type {{ trigger: string, owner: string, node: string | null }} */
+  #known = { trigger: '!ai', owner: '', node: null };
   /** @type {Contact[]} */
   #contacts = [];
   /** @type {Set<string>} */
@@ -156,7 +158,7 @@ export class Pairing {
       element('p', { class: 'fine' }, 'Only the person you mean may see this code. It is good for one device, for ', countdown(Date.now() + seconds * 1000), '; five wrong tries void it.'),
       cancel,
     );
-    this.#instruct('!ai', '', null);
+    this.#instruct();
     this.#shown.tabIndex = -1;
     this.#shown.focus();
   }
@@ -168,12 +170,8 @@ export class Pairing {
     this.#name.input.value = '';
   }
 
-  /**
-   * @param {string} trigger
-   * @param {string} owner
-   * @param {string | null} node
-   */
-  #instruct(trigger, owner, node) {
+  #instruct() {
+    const { trigger, owner, node } = this.#known;
     const text = `${trigger} pair ${this.#code}`;
     if (this.#instruction.dataset.text === `${text}${owner}`) return;
     this.#instruction.dataset.text = `${text}${owner}`;
@@ -185,10 +183,12 @@ export class Pairing {
   }
 
   /** @param {{ contacts: Contact[], trigger: string, owner: string, node: string | null }} known */
-  show({ contacts, trigger, owner, node }) {
+  show(known) {
+    const { contacts } = known;
+    this.#known = known;
     this.#contacts = contacts;
     if (this.#code === '') return;
-    this.#instruct(trigger, owner, node);
+    this.#instruct();
     const paired = contacts.find((contact) => contact.name === this.#wanted && contact.pin === 'confirmed' && !this.#before.has(pinOf(contact)));
     if (paired === undefined) return;
     notice(`${visibleName(paired.name)} is paired: its key ${paired.fingerprint ?? ''} is pinned and confirmed.`);

@@ -64,7 +64,13 @@ async function session() {
     tick();
   });
   /** @type {Context} */
-  const context = { client, feed, operator, open: (view) => void views?.open(view) };
+  const context = {
+    client, feed, operator,
+    open: (view) => void views?.open(view),
+    reloadChat() {
+      for (const frame of chatPane.querySelectorAll('iframe')) frame.src = '/aiui/';
+    },
+  };
   const panels = [
     radioPanel(), airtimePanel(), assistantPanel(), securityPanel(), messagesPanel(context), contactsPanel(context), nodesPanel(context),
     diskPanel(),

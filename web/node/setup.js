@@ -215,6 +215,7 @@ function questionStep(context) {
     try {
       const result = await context.client.call('assistant.chat', { text: field.input.value.trim() || QUESTION }, { timeoutMs: CHAT_MS });
       answered = result.status === undefined || result.status === 'answered';
+      context.reloadChat();
       answer.replaceChildren(
         element('p', { class: 'first-text', dir: 'auto' }, visibleText(result.text, 4000)),
         element('p', { class: 'fine' }, answered ? badge('good', `${legName(String(result.backend))} answered in ${duration(Date.now() - began)}`) : badge('bad', 'no model answered')),
