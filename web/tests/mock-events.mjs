@@ -52,7 +52,7 @@ export class MockEvents {
     if (lastId !== '' && !reaches) response.write(`id: ${this.boot}-${cursor}\nevent: reset\ndata: {}\n\n`);
     for (const item of this.#ring) if (item.number > cursor) this.#write(response, listener, item);
     this.#listeners.set(response, listener);
-    const keepAlive = setInterval(() => response.write(': keep-alive\n\n'), KEEP_ALIVE_MS);
+    const keepAlive = setInterval(() => this.#listeners.has(response) && response.write(': keep-alive\n\n'), KEEP_ALIVE_MS);
     response.on('close', () => {
       clearInterval(keepAlive);
       this.#listeners.delete(response);
@@ -83,7 +83,11 @@ export class MockEvents {
 
   /** Ends the lines of a session that is over. @param {string} session */
   end(session) {
-    for (const [response, listener] of this.#listeners) if (listener.session === session) response.end();
+    for (const [response, listener] of this.#listeners) {
+      if (listener.session !== session) continue;
+      this.#listeners.delete(response);
+      response.end();
+    }
   }
 
   /** Breaks all lines off. */
