@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod load;
+pub mod mcp;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,8 @@ pub struct Config {
     pub assistant: AssistantConfig,
     /// The node page and RPC.
     pub http: HttpConfig,
+    /// `[[mcp]]`: other programs that bring tools.
+    pub mcp: Vec<mcp::McpServer>,
 }
 
 impl Default for Config {
@@ -42,6 +45,7 @@ impl Default for Config {
             airtime: AirtimeConfig::default(),
             assistant: AssistantConfig::default(),
             http: HttpConfig::default(),
+            mcp: Vec::new(),
         }
     }
 }

@@ -68,8 +68,21 @@ impl Gateway {
         let cancel = CancellationToken::new();
         let tracker = TaskTracker::new();
 
-        let assistant =
-            Arc::new(Assistant::new(&config.assistant, secrets.clone(), &config.data_dir)?);
+        let assistant = Assistant::new(&config.assistant, secrets.clone(), &config.data_dir)?;
+        #[cfg(feature = "mcp")]
+        let assistant = assistant.with_source(crate::tools::mcp::Hub::start(
+            &config.mcp,
+            &config.data_dir,
+            &cancel,
+            &tracker,
+        )?);
+        #[cfg(not(feature = "mcp"))]
+        if !config.mcp.is_empty() {
+            bail!(
+                "this program was built without the feature mcp: take [[mcp]] out of the configuration"
+            );
+        }
+        let assistant = Arc::new(assistant);
 
         let listener = TcpListener::bind(config.http.listen)
             .await
@@ -142,6 +155,7 @@ impl Gateway {
             ("data_dir", new.data_dir == self.config.data_dir),
             ("radio", new.radio == self.config.radio),
             ("http", new.http == self.config.http),
+            ("mcp", new.mcp == self.config.mcp),
         ] {
             if !same {
                 warn!(key, "a change of this key takes effect at the next start");

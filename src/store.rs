@@ -127,6 +127,14 @@ pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     Ok(aside)
 }
 
+/// Waits until this process alone holds the lock of that file, which is made where it is missing. Held until
+/// the file is dropped.
+pub fn wait_for_lock(path: &Path) -> io::Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
 /// Removes a file; that it is already gone is fine.
 pub fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {

@@ -12,6 +12,11 @@ use tracing_subscriber::EnvFilter;
 pub fn start(fallback: &str) {
     let filter =
         EnvFilter::try_from_env("TOMBOLO_LOG").unwrap_or_else(|_| EnvFilter::new(fallback));
+    // That library writes whole messages of tools at debug level.
+    let filter = match "rmcp=off".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -166,3 +166,12 @@ fn interrupt(child: &Child) {
     let process = rustix::process::Pid::from_raw(id).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
 }
+
+#[tokio::test]
+async fn what_a_model_says_does_not_steer_the_terminal() {
+    let server = ScriptedOllama::start().await;
+    let lines = [piece("a\u{1b}"), piece("[2Jb\u{202e}c\n"), json!({"model": "toy", "done": true})];
+    server.push(Answer::lines(&lines));
+    let (code, out, err) = chat(&server.url(), &["hello"], "").await;
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "a[2Jbc\n", ""));
+}

@@ -14,6 +14,8 @@ mod conversation;
 mod demo;
 mod flood;
 mod identity;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod operator_password;
 mod program;
 mod python_client;

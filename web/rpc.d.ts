@@ -309,12 +309,35 @@ export interface BrokerResponse {
   running?: { request: string; text: string } | null;
 }
 
-/** What the broker says in between. `delta` is a piece of the answer, `note` a line for people. */
-export interface BrokerProgress {
+/** An event `turn` of `/events`: what is being done for a question of this session. */
+export interface TurnEvent {
+  turn_id: string;
+  /** `thinking`, `tool`, `leg` or `ended` */
+  stage: string;
+  /** The leg that is asked, or that answered. */
+  leg?: string;
+  tool?: string;
+  category?: string;
+  /** Of a tool that has ended; missing while it runs. */
+  outcome?: string;
+}
+
+/** What is being done for a question, as the chat shows it. */
+export interface Progress {
+  /** A line for people. */
+  note?: string;
+  /** A tool that runs (`outcome` is null), or that has run. */
+  tool?: { name: string; category: string | null; outcome: string | null };
+}
+
+/**
+ * What the broker says in between. `delta` is a piece of the answer, the rest is [Progress]. Of stage `changed` (its id
+ * is nobody's): the transcript has changed by itself, for instance by a call that was approved; ask for it again.
+ */
+export interface BrokerProgress extends Progress {
   type: 'chat:progress';
   id: string;
   stage: string;
-  note?: string;
   delta?: string;
 }
 
@@ -330,9 +353,15 @@ export interface Answer {
 
 /** The way from the chat to the assistant: through the broker, or through `/rpc` on a page of its own. */
 export interface Transport {
-  sendChat(text: string, onToken?: (token: string) => void, onProgress?: (note: string) => void): Promise<Answer>;
+  sendChat(text: string, onToken?: (token: string) => void, onProgress?: (progress: Progress) => void): Promise<Answer>;
   /** Ends the running question, model and tools too. */
   stop(): Promise<void>;
-  history(): Promise<{ entries: HistoryEntry[]; running: { text: string; answer: Promise<Answer> } | null }>;
+  /** `onProgress` is told of the question that is still being answered. */
+  history(onProgress?: (progress: Progress) => void): Promise<{
+    entries: HistoryEntry[];
+    running: { text: string; answer: Promise<Answer> } | null;
+  }>;
   clear(): Promise<void>;
+  /** Called when the transcript has changed by itself: a call that waited was approved. */
+  onChanged: () => void;
 }

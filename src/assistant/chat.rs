@@ -20,7 +20,7 @@ use super::history::{History, StoredTurn};
 use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
 use super::observer::Observer;
-use super::tools::{Executed, ToolDef, ToolRegistry};
+use super::tools::{Executed, ToolDef, ToolRegistry, ToolSource};
 use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
@@ -43,6 +43,8 @@ pub struct Assistant {
     setup: RwLock<Arc<Setup>>,
     secrets: Option<Secrets>,
     tools: ToolRegistry,
+    /// Tools of other programs.
+    sources: Vec<Arc<dyn ToolSource>>,
     history: History,
 }
 
@@ -78,6 +80,7 @@ impl Assistant {
             setup: RwLock::new(Arc::new(setup)),
             secrets: Some(secrets),
             tools: crate::tools::registry(data_dir),
+            sources: Vec::new(),
             history: History::open(data_dir)?,
         })
     }
@@ -94,8 +97,22 @@ impl Assistant {
             setup: RwLock::new(Arc::new(setup)),
             secrets: None,
             tools,
+            sources: Vec::new(),
             history: History::open(data_dir)?,
         })
+    }
+
+    /// With the tools of other programs beside its own.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Assistant {
+        self.sources.push(source);
+        self
+    }
+
+    /// All tools that there are now.
+    fn registry(&self) -> ToolRegistry {
+        let more = self.sources.iter().flat_map(|source| source.tools());
+        self.tools.clone().with(more)
     }
 
     /// Takes a configuration that was read again; turns that run go on with the old one.
@@ -146,7 +163,8 @@ impl Assistant {
         let mut history =
             scope.history_key().map_or_else(Vec::new, |key| self.history.for_model(&key));
         history.push(Turn::User(question.to_owned()));
-        let tools = !self.tools.offered_to(scope).is_empty();
+        let registry = self.registry();
+        let tools = !registry.offered_to(scope).is_empty();
         let system = prompt::system(scope, context.answer_bytes, tools);
 
         let deadline = Instant::now() + if scope.is_operator() { OPERATOR_TURN } else { TURN };
@@ -155,7 +173,7 @@ impl Assistant {
         walk.deadline = Some(deadline);
         let ended = {
             let rules = Rules {
-                registry: &self.tools,
+                registry: &registry,
                 scope,
                 gate: &Closed,
                 observer: &ledger,
@@ -211,7 +229,7 @@ impl Assistant {
     /// Every tool, and whether this caller may use it.
     pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
         let granted = scope.granted_categories();
-        self.tools.all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
+        self.registry().all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
     }
 
     /// The legs. Asks the model servers, each for a short time only.

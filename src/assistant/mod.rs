@@ -14,6 +14,7 @@ pub mod legs;
 pub mod loop_;
 pub mod observer;
 pub mod prompt;
+pub(crate) mod schema;
 pub mod tools;
 
 use serde::{Deserialize, Serialize};

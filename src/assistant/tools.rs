@@ -4,6 +4,7 @@
 //! whatever the model says. The model's output is an input to the check, never the check. Holds no
 //! tool itself.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use tracing::info;
 use super::backends::{ToolCall, ToolSpec};
 use super::caller::{CallerScope, PermissionCategory};
 use super::gate::{Decision, Gate};
+use super::schema;
 use super::{ToolOutcome, ToolRecord};
 
 /// What a tool's run gives: text for the model, or one line on why not.
@@ -24,10 +26,10 @@ pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 /// A tool: what the model is told, what it needs, and how it is run.
 #[derive(Clone)]
 pub struct ToolDef {
-    /// `[a-z_]`, unique.
-    pub name: &'static str,
+    /// `[a-z0-9_-]`, at most 64, unique.
+    pub name: Cow<'static, str>,
     /// For the model.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
     /// Which grant it needs.
@@ -40,6 +42,24 @@ pub struct ToolDef {
 trait Handler: Send + Sync {
     fn validate(&self, arguments: &Value) -> Result<(), String>;
     fn run(&self, arguments: Value) -> Run;
+}
+
+/// A tool of another program: what its arguments are, only its schema says.
+struct Foreign<F> {
+    run: F,
+}
+
+impl<F> Handler for Foreign<F>
+where
+    F: Fn(Value) -> Run + Send + Sync,
+{
+    fn validate(&self, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, arguments: Value) -> Run {
+        (self.run)(arguments)
+    }
 }
 
 struct Typed<A, F> {
@@ -85,6 +105,27 @@ pub struct Description {
     pub destructive: bool,
 }
 
+/// The same of a tool whose words are not ours.
+#[derive(Debug)]
+pub struct ForeignDescription {
+    /// See [`ToolDef::name`].
+    pub name: String,
+    /// See [`ToolDef::description`].
+    pub description: String,
+    /// See [`ToolDef::parameters`].
+    pub parameters: Value,
+    /// See [`ToolDef::category`]: the operator's word, never the program's.
+    pub category: PermissionCategory,
+    /// See [`ToolDef::destructive`]: likewise.
+    pub destructive: bool,
+}
+
+/// Tools that come and go while the daemon runs. Asked at the begin of each turn; a turn keeps what it got.
+pub trait ToolSource: Send + Sync {
+    /// Those there are now.
+    fn tools(&self) -> Vec<ToolDef>;
+}
+
 impl ToolDef {
     /// `A` is the struct that the parameters describe; it must deny unknown fields.
     pub fn new<A, F>(about: Description, run: F) -> ToolDef
@@ -93,8 +134,8 @@ impl ToolDef {
         F: Fn(A) -> Run + Send + Sync + 'static,
     {
         ToolDef {
-            name: about.name,
-            description: about.description,
+            name: Cow::Borrowed(about.name),
+            description: Cow::Borrowed(about.description),
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
@@ -102,20 +143,36 @@ impl ToolDef {
         }
     }
 
-    /// Deserializes the arguments, or refuses them with what would be right. Never coerces: a number in
-    /// quotes is no number.
+    /// A tool that another program describes: its arguments are checked by that schema alone.
+    pub fn foreign<F>(about: ForeignDescription, run: F) -> ToolDef
+    where
+        F: Fn(Value) -> Run + Send + Sync + 'static,
+    {
+        ToolDef {
+            name: Cow::Owned(about.name),
+            description: Cow::Owned(about.description),
+            parameters: about.parameters,
+            category: about.category,
+            destructive: about.destructive,
+            handler: Arc::new(Foreign { run }),
+        }
+    }
+
+    /// Checks the arguments by the schema, which names the field and what it should be, then deserializes
+    /// them. Never coerces: a number in quotes is no number.
     pub fn validate(&self, arguments: &Value) -> Result<(), String> {
         if !arguments.is_object() {
             return Err("the arguments must be one JSON object".to_owned());
         }
+        schema::check(&self.parameters, arguments)?;
         self.handler.validate(arguments)
     }
 
     /// As a model sees it.
     pub fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: self.name.to_owned(),
-            description: self.description.to_owned(),
+            name: self.name.clone().into_owned(),
+            description: self.description.clone().into_owned(),
             parameters: self.parameters.clone(),
         }
     }
@@ -124,13 +181,13 @@ impl ToolDef {
 /// All tools, by name.
 #[derive(Debug, Clone, Default)]
 pub struct ToolRegistry {
-    tools: BTreeMap<&'static str, ToolDef>,
+    tools: BTreeMap<Cow<'static, str>, ToolDef>,
 }
 
 impl ToolRegistry {
     /// A registry of these tools; of two with one name the later stays.
     pub fn new(tools: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
-        ToolRegistry { tools: tools.into_iter().map(|tool| (tool.name, tool)).collect() }
+        ToolRegistry { tools: tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect() }
     }
 
     /// The tool of that name.
@@ -141,6 +198,15 @@ impl ToolRegistry {
     /// All, in order of name.
     pub fn all(&self) -> impl Iterator<Item = &ToolDef> {
         self.tools.values()
+    }
+
+    /// These too. One of ours is never replaced by one of theirs.
+    #[must_use]
+    pub fn with(mut self, more: impl IntoIterator<Item = ToolDef>) -> ToolRegistry {
+        for tool in more {
+            self.tools.entry(tool.name.clone()).or_insert(tool);
+        }
+        self
     }
 
     /// Without the tools that are not to be kept: they are neither shown to a model nor run.
@@ -179,7 +245,7 @@ pub async fn execute_tool(
     let (category, outcome, content) = decide_and_run(registry, scope, call, gate).await;
     // The name is the model's; only a name that we know is logged.
     info!(
-        tool = registry.get(&call.name).map_or("(unknown)", |tool| tool.name),
+        tool = registry.get(&call.name).map_or("(unknown)", |tool| &tool.name),
         ?outcome,
         "tool call"
     );

@@ -160,7 +160,9 @@ impl Printed {
             self.kept.push_str(text);
             return Ok(());
         }
-        terminal::print(text)?;
+        // A stray escape would steer the terminal; each is one character, so none is split between two pieces.
+        let text = terminal::printable(text);
+        terminal::print(&text)?;
         self.open_line = !text.ends_with('\n');
         Ok(())
     }

@@ -9,6 +9,8 @@ pub mod check;
 pub mod completions;
 pub mod demo;
 pub mod exit;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod operator;
 pub mod question;
 pub mod radio;
@@ -49,6 +51,9 @@ pub enum Command {
     Airtime(airtime::Args),
     /// The operator's login.
     Operator(operator::Args),
+    /// Tools of Model Context Protocol servers: which are offered, and accepting changed ones.
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::Args),
     /// The radios: which there are, what one says of itself, writing its settings.
     Radio(radio::Args),
     /// Test configuration, data folder, secrets, radio and model servers: a line each.

@@ -65,6 +65,13 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         }
     }
 
+    for right in config.mcp.iter().enumerate().filter_map(|(at, server)| {
+        let twice = config.mcp.iter().take(at).any(|other| other.name == server.name);
+        server.fault(twice)
+    }) {
+        fault("mcp", &right);
+    }
+
     let urls = [
         ("assistant.ollama.url", Some(&config.assistant.ollama.url)),
         ("assistant.claude.url", Some(&config.assistant.claude.url)),
@@ -100,7 +107,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
 }
 
 /// Encrypted, or not leaving this machine.
-fn is_private_way(url: &str) -> bool {
+pub(super) fn is_private_way(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else { return true };
     url.scheme() != "http"
         || url.host_str().is_some_and(|host| {
@@ -112,7 +119,7 @@ fn is_private_way(url: &str) -> bool {
         })
 }
 
-fn is_base_url(url: &str) -> bool {
+pub(super) fn is_base_url(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.has_host()

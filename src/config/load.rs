@@ -177,7 +177,8 @@ fn keys_by_line(text: &str) -> Vec<(usize, String)> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
-            section = name.trim().to_owned();
+            // `[[a]]` is one of several.
+            section = name.trim_start_matches('[').trim().to_owned();
         } else if let Some((key, _)) = line.split_once('=') {
             let key = key.trim();
             if key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {

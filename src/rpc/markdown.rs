@@ -1,8 +1,9 @@
 //! An answer's Markdown as HTML that is safe to insert into a page.
 //!
 //! Owns the allowlist: only the tags written in this file can come out, with no attribute but a list's
-//! `start` and a link's fixed `class`. Raw HTML comes out as text, an image as its description, a link as its text and
-//! the host that it names, without an address to click. Loads and fetches nothing.
+//! `start`, a link's fixed `class` and the web address that it would lead to, as data. Raw HTML comes out as text, an
+//! image as its description, a link as its text and the host that it names, without an address to click. Loads and
+//! fetches nothing.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
@@ -10,6 +11,8 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 const MAX_DEPTH: usize = 24;
 /// A longer answer is cut before it is rendered.
 const MAX_BYTES: usize = 64 * 1024;
+/// An address that is longer is not for people to judge, and is left out.
+const MAX_ADDRESS_CHARS: usize = 2000;
 
 /// Renders.
 pub fn to_html(markdown: &str) -> String {
@@ -98,10 +101,7 @@ impl Page {
             Tag::Emphasis => self.element("<em>", "</em>"),
             Tag::Strong => self.element("<strong>", "</strong>"),
             Tag::Strikethrough => self.element("<del>", "</del>"),
-            Tag::Link { dest_url, .. } => match self.element("<span class=\"link\">", "</span>") {
-                Closing::Tag(_) => Closing::Link(host(&dest_url)),
-                nothing => nothing,
-            },
+            Tag::Link { dest_url, .. } => self.link(&dest_url),
             // The description of an image is the text inside it.
             Tag::Image { .. }
             | Tag::FootnoteDefinition(_)
@@ -137,6 +137,22 @@ impl Page {
         }
     }
 
+    /// A web address is given along as data: the page shows it whole when asked, and never follows it.
+    fn link(&mut self, address: &str) -> Closing {
+        if self.depth >= MAX_DEPTH {
+            return Closing::Nothing;
+        }
+        self.depth += 1;
+        self.out.push_str("<span class=\"link\"");
+        if is_web(address) && address.chars().count() <= MAX_ADDRESS_CHARS {
+            self.out.push_str(" data-address=\"");
+            self.text(address);
+            self.out.push('"');
+        }
+        self.out.push('>');
+        Closing::Link(host(address))
+    }
+
     fn element(&mut self, start: &str, end: &'static str) -> Closing {
         if self.depth >= MAX_DEPTH {
             return Closing::Nothing;
@@ -169,6 +185,12 @@ fn is_hidden(c: char) -> bool {
             '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}'
             | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e007f}')
+}
+
+fn is_web(address: &str) -> bool {
+    address.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    })
 }
 
 /// What a link names, for people to judge: scheme and host of a web address, else the address itself,
@@ -222,7 +244,8 @@ mod tests {
             ("![alt](https://evil.example/x.png)", "<p>alt</p>"),
             (
                 "[bank](https://bank.example@evil.example/login?x=1)",
-                "<p><span class=\"link\">bank (evil.example)</span></p>",
+                "<p><span class=\"link\" data-address=\"https://bank.example@evil.example/login?x=1\">bank \
+                 (evil.example)</span></p>",
             ),
             (
                 "[x](javascript:alert(1))",
@@ -235,7 +258,8 @@ mod tests {
             ("[x](\"><img>)", "<p><span class=\"link\">x (&quot;&gt;&lt;img&gt;)</span></p>"),
             (
                 "<https://h.example/a\"b>",
-                "<p><span class=\"link\">https://h.example/a&quot;b (h.example)</span></p>",
+                "<p><span class=\"link\" data-address=\"https://h.example/a&quot;b\">https://h.example/a&quot;b \
+                 (h.example)</span></p>",
             ),
             ("```\"><img src=x>\na\n```", "<pre><code>a\n</code></pre>"),
             ("a\u{202e}b\u{200b}c\u{0007}d\u{e0041}e", "<p>abcde</p>"),
@@ -302,7 +326,13 @@ mod tests {
                     }
                     false
                 }
-                "span" => attribute == "class=\"link\"",
+                "span" => {
+                    let address = attribute.strip_prefix("class=\"link\" data-address=\"");
+                    attribute == "class=\"link\""
+                        || address
+                            .and_then(|a| a.strip_suffix('"'))
+                            .is_some_and(|a| is_web(a) && !a.contains(['"', '\'']))
+                }
                 "ol" => attribute.is_empty() || number.is_some_and(|n| n.parse::<u64>().is_ok()),
                 _ => attribute.is_empty() && TAGS.contains(&name),
             };
@@ -316,7 +346,16 @@ mod tests {
 
     #[test]
     fn the_judge_of_the_next_test_can_say_no() {
-        for wrong in ["<b>x</b>", "<p>", "<p><em></p></em>", "<p class=\"x\"></p>", "a > b", "<p"] {
+        for wrong in [
+            "<span class=\"link\" data-address=\"javascript:x\"></span>",
+            "<span class=\"link\" data-address=\"http://a\" onclick=\"x\"></span>",
+            "<b>x</b>",
+            "<p>",
+            "<p><em></p></em>",
+            "<p class=\"x\"></p>",
+            "a > b",
+            "<p",
+        ] {
             assert!(!is_well_formed(wrong), "{wrong}");
         }
     }

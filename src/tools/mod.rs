@@ -2,6 +2,8 @@
 //!
 //! Owns what each does. A tool never asks who calls: that is decided before it runs.
 
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod system;
 pub mod workspace;
 

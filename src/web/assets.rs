@@ -48,8 +48,8 @@ const NODE: &[File] = files!("node":
     "units.js" "views.css" "views.js"
 );
 const AIUI: &[File] = files!("aiui":
-    "index.html" "aiui.css" "alone.js" "answer.js" "bridge.js" "conversation.js" "element.js"
-    "entry.css" "entry.js" "legs.js" "main.js" "palette.css" "rpc.js" "session.js"
+    "index.html" "aiui.css" "alone.js" "answer.js" "bridge.js" "clipboard.js" "conversation.js" "element.js"
+    "entry.css" "entry.js" "export.js" "legs.js" "main.js" "palette.css" "rpc.js" "session.js"
     "untrusted.js" "view.js"
 );
 

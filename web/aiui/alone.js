@@ -42,13 +42,18 @@ export async function alone(place, chat) {
  */
 function transportOf(conversation) {
   return {
-    async sendChat(text, onToken) {
+    onChanged() {},
+    async sendChat(text, onToken, onProgress) {
+      conversation.onProgress = onProgress ?? null;
       const answer = await conversation.ask(text);
       onToken?.(answer.text);
       return answer;
     },
     stop: () => conversation.stop(),
-    history: () => conversation.history(),
+    history(onProgress) {
+      conversation.onProgress = onProgress ?? null;
+      return conversation.history();
+    },
     clear: () => conversation.clear(),
   };
 }

@@ -6,6 +6,8 @@
  * of the source survives but the first number of a list.
  */
 
+import { copyButton } from './clipboard.js';
+import { element } from './element.js';
 import { visibleText } from './untrusted.js';
 
 /** Kept as they are, without attributes. */
@@ -99,8 +101,7 @@ function shell(node, name, into) {
     made = document.createElement('p');
     made.className = 'answer-heading';
   } else if (name === 'a' || (name === 'span' && node.className === 'link')) {
-    made = document.createElement('span');
-    made.className = 'answer-link';
+    made = linkTo(node.getAttribute('data-address'));
   } else if (KEPT.has(shown)) {
     made = document.createElement(shown);
     const start = Number(node.getAttribute('start'));
@@ -121,6 +122,30 @@ function shell(node, name, into) {
     into.append(made);
   }
   return made;
+}
+
+/**
+ * A link's text. It leads nowhere: a press shows the whole address below the paragraph, where it can be read and copied.
+ * @param {string | null} to
+ * @returns {HTMLElement}
+ */
+function linkTo(to) {
+  const target = visibleText(to ?? '', 2000);
+  if (!/^https?:\/\//i.test(target)) return element('span', { class: 'answer-link' });
+  const link = element('button', { type: 'button', class: 'answer-link', 'aria-expanded': 'false' });
+  const shown = element(
+    'span',
+    { class: 'answer-target', role: 'group', 'aria-label': 'Where this link leads' },
+    element('code', {}, target),
+    copyButton(target),
+  );
+  link.addEventListener('click', () => {
+    const open = shown.isConnected;
+    if (open) shown.remove();
+    else (link.closest('p, li, td, th, blockquote') ?? link).append(shown);
+    link.setAttribute('aria-expanded', String(!open));
+  });
+  return link;
 }
 
 /**

@@ -5,7 +5,7 @@
  * tool or confirm anything, for there is no message for that.
  */
 
-/** @import { Answer, BrokerProgress, BrokerResponse, FrameMessage, Transport } from '../rpc.d.ts' */
+/** @import { Answer, BrokerProgress, BrokerResponse, FrameMessage, Progress, Transport } from '../rpc.d.ts' */
 
 /** A question without an answer after this long is given up, and stopped. */
 export const GIVE_UP_MS = 180_000;
@@ -35,6 +35,7 @@ window.addEventListener('message', (event) => {
   if (event.source !== window.parent || event.origin !== hostOrigin) return;
   const message = event.data;
   if (typeof message !== 'object' || message === null || typeof message.id !== 'string') return;
+  if (message.type === 'chat:progress' && message.stage === 'changed') archyBridge.onChanged();
   const waiter = waiting.get(message.id);
   if (waiter === undefined) return;
   if (message.type === 'chat:response') waiter.answered(message);
@@ -81,7 +82,7 @@ function response(id, giveUpMs, progressed = () => {}) {
  * The answer to the question `id`, whoever posted it.
  * @param {string} id
  * @param {(token: string) => void} [onToken]
- * @param {(note: string) => void} [onProgress]
+ * @param {(progress: Progress) => void} [onProgress]
  * @returns {Promise<Answer>}
  */
 async function answerTo(id, onToken, onProgress) {
@@ -93,7 +94,7 @@ async function answerTo(id, onToken, onProgress) {
         streamed = true;
         onToken?.(progress.delta);
       }
-      if (typeof progress.note === 'string') onProgress?.(progress.note);
+      if (progress.note !== undefined || progress.tool !== undefined) onProgress?.(progress);
     });
     const text = String(message.text ?? '');
     // Without a stream the whole answer is the one token.
@@ -117,6 +118,8 @@ async function answerTo(id, onToken, onProgress) {
 
 /** @type {Transport} */
 export const archyBridge = {
+  onChanged() {},
+
   sendChat(text, onToken, onProgress) {
     const id = freshId();
     const answer = answerTo(id, onToken, onProgress);
@@ -132,14 +135,14 @@ export const archyBridge = {
     await done;
   },
 
-  async history() {
+  async history(onProgress) {
     const id = freshId();
     const done = response(id, SHORT_MS);
     post({ type: 'chat:history', id });
     const { entries, running } = await done;
     return {
       entries: Array.isArray(entries) ? entries : [],
-      running: running ? { text: running.text, answer: answerTo(running.request) } : null,
+      running: running ? { text: running.text, answer: answerTo(running.request, undefined, onProgress) } : null,
     };
   },
 

@@ -6,7 +6,8 @@
  */
 
 /** @import { RpcClient } from './rpc.js' */
-/** @import { Answer, ChatResult, HistoryEntry } from '../rpc.d.ts' */
+/** @import { Answer, ChatResult, HistoryEntry, Progress } from '../rpc.d.ts' */
+import { legName } from './legs.js';
 import { isRecord, RpcFailure } from './rpc.js';
 
 /** A turn may walk several legs; past this nothing is waited for. */
@@ -23,6 +24,9 @@ export class Conversation {
   #client;
   /** @type {(Turn & { answer: Promise<Answer> }) | null} */
   #running = null;
+
+  /** Told what is being done for the running question. @type {((progress: Progress) => void) | null} */
+  onProgress = null;
 
   /** @param {RpcClient} client */
   constructor(client) {
@@ -61,6 +65,16 @@ export class Conversation {
     }
     const turn = { turnId: running.turn_id, text: running.text };
     return { entries, running: { text: turn.text, answer: this.#run(turn) } };
+  }
+
+  /**
+   * Takes an event `turn` of the daemon; one of another turn is not for us.
+   * @param {unknown} event
+   */
+  heard(event) {
+    if (!isRecord(event) || this.#running === null || event.turn_id !== this.#running.turnId) return;
+    const progress = progressOf(event);
+    if (progress !== null) this.onProgress?.(progress);
   }
 
   /** Deletes the calling session's transcript. */
@@ -105,6 +119,24 @@ export class Conversation {
       }
     }
   }
+}
+
+/**
+ * What an event `turn` means to whoever waits; null where it says nothing to people.
+ * @param {Record<string, unknown>} event
+ * @returns {Progress | null}
+ */
+export function progressOf({ stage, leg, tool, category, outcome }) {
+  if (stage === 'tool' && typeof tool === 'string') {
+    const ended = typeof outcome === 'string' ? outcome : null;
+    return {
+      note: ended === null ? `Running ${tool}` : 'Reading what the tool said',
+      tool: { name: tool, category: typeof category === 'string' ? category : null, outcome: ended },
+    };
+  }
+  if (stage === 'leg' && typeof leg === 'string') return { note: `Asking ${legName(leg)}` };
+  if (stage === 'thinking') return { note: 'Thinking' };
+  return null;
 }
 
 /**

@@ -6,18 +6,19 @@
 
 /** @import { Answer, LegReason, ToolRecord } from '../rpc.d.ts' */
 import { answerNodes } from './answer.js';
+import { copyButton } from './clipboard.js';
 import { element } from './element.js';
 import { legName } from './legs.js';
 import { visibleName, visibleText } from './untrusted.js';
 
-/** Glyph and word of each outcome. */
+/** Glyph and word of each outcome, and what it means where it is no success. @type {Map<string, [string, string, string?]>} */
 const OUTCOMES = new Map([
   ['ran', ['✓', 'ran']],
-  ['failed', ['✕', 'failed']],
-  ['unknown', ['✕', 'no such tool']],
-  ['denied', ['✕', 'not granted']],
-  ['bad_arguments', ['✕', 'wrong arguments']],
-  ['needs_confirmation', ['…', 'waits for your approval']],
+  ['failed', ['✕', 'failed', 'It ran and gave an error; the answer was made without its result.']],
+  ['unknown', ['✕', 'no such tool', 'The model asked for a tool that this node does not have.']],
+  ['denied', ['✕', 'not granted', 'It did not run: the grant is missing, or you said no.']],
+  ['bad_arguments', ['✕', 'wrong arguments', 'It did not run: what the model wrote does not fit it.']],
+  ['needs_confirmation', ['…', 'waits for your approval', 'It has not run. Approve or deny it on the node page.']],
 ]);
 
 /**
@@ -31,25 +32,28 @@ export function toolsOf(value) {
 
 /**
  * @param {string} text
- * @param {number} [at] Unix milliseconds
+ * @param {number | undefined} at Unix milliseconds
+ * @param {(text: string) => void} edit puts the question into the composer again
  * @returns {HTMLElement}
  */
-export function questionEntry(text, at) {
-  const clock = at ? timeOf(at) : '';
+export function questionEntry(text, at, edit) {
+  const meta = element('div', { class: 'entry-meta' }, at ? timeOf(at) : '');
+  meta.append(smallButton('Edit', 'Edit this question and ask it anew', () => edit(text)));
   return element(
     'div',
     { class: 'entry question' },
     element('p', { class: 'visually-hidden' }, 'You asked:'),
     element('p', { class: 'question-text' }, visibleText(text, 8000)),
-    clock && element('p', { class: 'entry-meta' }, clock),
+    meta,
   );
 }
 
 /**
  * @param {Answer} answer
+ * @param {(() => void) | null} [again] asks the same question anew
  * @returns {HTMLElement}
  */
-export function answerEntry(answer) {
+export function answerEntry(answer, again = null) {
   const body = element('div', { class: 'answer' }, answerNodes(answer.html, answer.text));
   const tools = toolsOf(answer.tools);
   const stopped = answer.status === 'stopped';
@@ -57,6 +61,7 @@ export function answerEntry(answer) {
   if (answer.backend && !stopped) meta.append(element('span', { class: 'by' }, legName(answer.backend)));
   if (stopped) meta.append(element('span', { class: 'by' }, 'stopped'));
   if (answer.text !== '' && !stopped) meta.append(copyButton(answer.text));
+  if (again !== null) meta.append(smallButton('Retry', 'Ask the same question again', again));
   return element(
     'div',
     { class: `entry reply ${answer.status === 'failed' ? 'failed' : ''}` },
@@ -88,21 +93,25 @@ export function errorEntry(line, again) {
 
 /** @param {ToolRecord[]} tools */
 function toolCards(tools) {
-  const list = element('ul', { class: 'tools', 'aria-label': 'Tools used' });
-  for (const tool of tools) {
-    const [glyph, word] = OUTCOMES.get(tool.outcome) ?? ['·', visibleName(tool.outcome)];
-    const good = tool.outcome === 'ran';
-    list.append(
-      element(
-        'li',
-        { class: `tool ${good ? 'good' : tool.outcome === 'needs_confirmation' ? 'wait' : 'bad'}` },
-        element('span', { class: 'tool-glyph', 'aria-hidden': 'true' }, glyph),
-        element('span', { class: 'tool-name' }, visibleName(tool.name)),
-        element('span', { class: 'tool-outcome' }, String(word)),
-      ),
-    );
-  }
-  return list;
+  return element('ul', { class: 'tools', 'aria-label': 'Tools used' }, ...tools.map(toolCard));
+}
+
+/**
+ * One tool: a line where it ran, with what that means where it did not.
+ * @param {{ name: string, outcome: string | null }} tool `outcome` is null while it runs
+ * @returns {HTMLLIElement}
+ */
+export function toolCard({ name, outcome }) {
+  const [glyph, word, meaning] = OUTCOMES.get(outcome ?? '') ?? ['·', outcome === null ? 'running' : visibleName(outcome)];
+  const kind = outcome === 'ran' ? 'good' : outcome === null ? 'runs' : outcome === 'needs_confirmation' ? 'wait' : 'bad';
+  return element(
+    'li',
+    { class: `tool ${kind}` },
+    element('span', { class: 'tool-glyph', 'aria-hidden': 'true' }, glyph),
+    element('span', { class: 'tool-name' }, visibleName(name)),
+    element('span', { class: 'tool-outcome' }, word),
+    meaning !== undefined && element('span', { class: 'tool-meaning' }, meaning),
+  );
 }
 
 /** @param {LegReason[]} reasons */
@@ -117,37 +126,15 @@ function reasonList(reasons) {
   return element('details', { class: 'reasons' }, element('summary', {}, summary), list);
 }
 
-/** @param {string} text */
-function copyButton(text) {
-  const button = element('button', { type: 'button', class: 'bare copy' }, 'Copy');
-  button.addEventListener('click', async () => {
-    const done = await copied(text);
-    button.textContent = done ? 'Copied' : 'Could not copy';
-    setTimeout(() => (button.textContent = 'Copy'), 2000);
-  });
-  return button;
-}
-
 /**
- * The clipboard's own interface is missing over plain HTTP from another machine, and may be refused in a frame.
- * @param {string} text
- * @returns {Promise<boolean>}
+ * @param {string} word
+ * @param {string} meaning said to whoever can't see where it stands
+ * @param {() => void} act
  */
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const field = element('textarea', { class: 'visually-hidden', 'aria-hidden': 'true', tabindex: -1 });
-    field.value = text;
-    document.body.append(field);
-    const before = document.activeElement;
-    field.select();
-    const done = document.execCommand('copy');
-    field.remove();
-    if (before instanceof HTMLElement) before.focus();
-    return done;
-  }
+function smallButton(word, meaning, act) {
+  const button = element('button', { type: 'button', class: 'bare small', title: meaning }, word);
+  button.addEventListener('click', act);
+  return button;
 }
 
 /** @param {number} at Unix milliseconds */

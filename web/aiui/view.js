@@ -4,13 +4,17 @@
  * Owns the DOM of the conversation. Knows no message format and no RPC: it has a transport.
  */
 
-/** @import { Answer, HistoryEntry, Transport } from '../rpc.d.ts' */
+/** @import { Answer, HistoryEntry, Progress, Transport } from '../rpc.d.ts' */
 import { byId } from './element.js';
-import { answerEntry, errorEntry, questionEntry } from './entry.js';
+import { answerEntry, errorEntry, questionEntry, toolCard } from './entry.js';
+import { markdownOf, showExport } from './export.js';
 import { legName } from './legs.js';
+import { visibleName } from './untrusted.js';
 
 /** Below this distance from the end, in pixels, the log follows what is new. */
 const FOLLOW_PX = 80;
+/** Tools of a running answer that are shown; a turn has few. */
+const MAX_LIVE_TOOLS = 24;
 
 export class ChatView {
   /** @type {Transport} */
@@ -24,6 +28,11 @@ export class ChatView {
   #send = byId('send', HTMLButtonElement);
   #stop = byId('stop', HTMLButtonElement);
   #clear = byId('clear', HTMLButtonElement);
+  #export = byId('export', HTMLButtonElement);
+  #exported = byId('exported', HTMLElement);
+  #tools = byId('thinking-tools', HTMLElement);
+  /** The last question, for the answer's `Retry`. */
+  #question = '';
   #leg = byId('leg', HTMLElement);
   #running = false;
   /** @type {ReturnType<typeof setInterval> | undefined} */
@@ -39,6 +48,7 @@ export class ChatView {
     this.#stop.addEventListener('click', () => this.#stopRunning());
     this.#clear.addEventListener('click', () => this.#clearLog());
     this.#clear.addEventListener('blur', () => this.#askToClear(false));
+    this.#export.addEventListener('click', () => this.#showExport());
     this.#text.addEventListener('input', () => this.#grow());
     this.#text.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
@@ -46,6 +56,7 @@ export class ChatView {
         this.#submit();
       }
     });
+    transport.onChanged = () => void this.#refresh();
     root.addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && this.#running) void this.#stopRunning();
     });
@@ -67,14 +78,7 @@ export class ChatView {
     // What is old is not news: a screen reader is told only what comes after it.
     this.#log.setAttribute('aria-live', 'off');
     try {
-      const { entries, running } = await this.#transport.history();
-      for (const entry of entries) this.#showStored(entry);
-      this.#greeting.hidden = entries.length > 0 || running !== null;
-      this.#toEnd(true);
-      if (running !== null) {
-        this.#entries.append(questionEntry(running.text));
-        void this.#await(running.text, running.answer);
-      }
+      await this.#showTranscript();
     } catch (failure) {
       this.#showError(failure, null);
     } finally {
@@ -82,14 +86,93 @@ export class ChatView {
     }
   }
 
+  /** Shows the transcript, and waits for the question that is still being answered. */
+  async #showTranscript() {
+    const { entries, running } = await this.#transport.history((progress) => this.#showProgress(progress));
+    this.#entries.replaceChildren();
+    for (const entry of entries) this.#showStored(entry);
+    this.#greeting.hidden = entries.length > 0 || running !== null;
+    this.#toEnd(true);
+    if (running === null) return;
+    this.#showQuestion(running.text, undefined);
+    void this.#await(running.text, running.answer);
+  }
+
+  /** Shows what was added to the transcript without a question. While one is answered, its end does that. */
+  async #refresh() {
+    if (this.#running) return;
+    try {
+      await this.#showTranscript();
+    } catch (failure) {
+      this.#showError(failure, null);
+    }
+  }
+
   /** @param {HistoryEntry} entry */
   #showStored(entry) {
     if (entry.role === 'user') {
-      this.#entries.append(questionEntry(entry.text, entry.at));
+      this.#showQuestion(entry.text, entry.at);
     } else if (entry.role === 'assistant') {
       const { text, html, backend = '', status = 'answered', tools = [] } = entry;
-      this.#entries.append(answerEntry({ text, html, backend, status, tools, reasons: [] }));
+      this.#showAnswer({ text, html, backend, status, tools, reasons: [] });
       this.#showLeg(backend);
+    }
+  }
+
+  /**
+   * @param {string} text
+   * @param {number | undefined} at Unix milliseconds
+   */
+  #showQuestion(text, at) {
+    this.#question = text;
+    this.#entries.append(questionEntry(text, at, (again) => this.#edit(again)));
+  }
+
+  /** @param {Answer} answer */
+  #showAnswer(answer) {
+    const question = this.#question;
+    this.#entries.append(answerEntry(answer, question === '' ? null : () => void this.#ask(question)));
+  }
+
+  /**
+   * Puts a question into the composer. What stood there is not lost: it goes below.
+   * @param {string} text
+   */
+  #edit(text) {
+    const draft = this.#text.value.trim();
+    this.#text.value = draft === '' || draft === text ? text : `${text}\n\n${draft}`;
+    this.#grow();
+    this.#text.focus();
+    this.#text.setSelectionRange(text.length, text.length);
+  }
+
+  /** @param {Progress} progress */
+  #showProgress({ note, tool }) {
+    if (!this.#running) return;
+    if (note !== undefined) byId('thinking-note', HTMLElement).textContent = visibleName(note, 80);
+    if (tool === undefined) return;
+    // A tool that has ended takes the place of the same one running.
+    const runs = this.#tools.querySelector('.runs');
+    if (runs !== null) runs.replaceWith(toolCard(tool));
+    else if (this.#tools.childElementCount < MAX_LIVE_TOOLS) this.#tools.append(toolCard(tool));
+  }
+
+  async #showExport() {
+    // To ask for the transcript is to begin anew: what runs would lose its way here.
+    if (this.#running) {
+      this.#state.textContent = 'Wait for the answer, then export.';
+      return;
+    }
+    try {
+      const { entries } = await this.#transport.history();
+      if (entries.length === 0) {
+        this.#state.textContent = 'There is nothing to export yet.';
+        return;
+      }
+      const alone = window.parent === window;
+      showExport(this.#exported, markdownOf(entries), alone, () => this.#export.focus());
+    } catch (failure) {
+      this.#showError(failure, null);
     }
   }
 
@@ -105,14 +188,10 @@ export class ChatView {
   async #ask(text) {
     if (this.#running) return;
     this.#greeting.hidden = true;
-    this.#entries.append(questionEntry(text, Date.now()));
+    this.#showQuestion(text, Date.now());
     this.#toEnd(true);
-    await this.#await(
-      text,
-      this.#transport.sendChat(text, undefined, (note) => {
-        byId('thinking-note', HTMLElement).textContent = note;
-      }),
-    );
+    const answer = this.#transport.sendChat(text, undefined, (progress) => this.#showProgress(progress));
+    await this.#await(text, answer);
   }
 
   /**
@@ -123,7 +202,7 @@ export class ChatView {
     this.#setRunning(true);
     try {
       const given = await answer;
-      this.#entries.append(answerEntry(given));
+      this.#showAnswer(given);
       this.#showLeg(given.backend);
       this.#state.textContent = given.status === 'stopped' ? 'Stopped.' : 'Answered.';
     } catch (failure) {
@@ -194,6 +273,7 @@ export class ChatView {
     this.#send.hidden = running;
     if (hadFocus) (running ? this.#stop : this.#text).focus();
     clearInterval(this.#ticking);
+    this.#tools.replaceChildren();
     if (!running) return;
     this.#state.textContent = 'Thinking.';
     byId('thinking-note', HTMLElement).textContent = 'Thinking';

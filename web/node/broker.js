@@ -7,7 +7,7 @@
  */
 
 /** @import { Conversation } from '../aiui/conversation.js' */
-/** @import { Answer, BrokerProgress, BrokerResponse, FrameMessage } from '../rpc.d.ts' */
+/** @import { Answer, BrokerProgress, BrokerResponse, FrameMessage, Progress } from '../rpc.d.ts' */
 import { bytesOf, MAX_TEXT_BYTES } from '../aiui/conversation.js';
 import { isRecord, RpcFailure } from '../aiui/rpc.js';
 
@@ -57,12 +57,28 @@ export class Broker {
     this.#conversation = conversation;
     const signal = this.#ended.signal;
     window.addEventListener('message', (event) => this.#hear(event), { signal });
+    conversation.onProgress = (progress) => this.#progress(progress);
   }
 
   /** Stops listening; nothing is posted after it. */
   end() {
     this.#ended.abort();
     this.#document += 1;
+  }
+
+  /** Tells the frame that the transcript has changed by itself: a call that waited was approved or denied. */
+  changed() {
+    this.#post({ type: 'chat:progress', id: 'transcript', stage: 'changed' });
+  }
+
+  /** @param {Progress} progress */
+  #progress({ note, tool }) {
+    if (this.#asked === null) return;
+    /** @type {BrokerProgress} */
+    const message = { type: 'chat:progress', id: this.#asked, stage: tool === undefined ? 'model' : 'tool' };
+    if (note !== undefined) message.note = note;
+    if (tool !== undefined) message.tool = tool;
+    this.#post(message);
   }
 
   /** @param {MessageEvent<unknown>} event */

@@ -59,6 +59,14 @@ describe('answers', { skip: missing }, () => {
     assert.match(await made('<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>'), /<table><thead><tr><th>a<\/th>/);
     assert.match(await made('<pre><code>df -h\n</code></pre>'), /<pre><code>df -h\n<\/code><\/pre>/);
     assert.equal(await made('<h3>One</h3>'), '<p class="answer-heading">One</p>');
+    assert.equal(
+      await made('<p><span class="link" data-address="https://h.example/x">bank (h.example)</span></p>'),
+      '<p><button type="button" class="answer-link" aria-expanded="false">bank (h.example)</button></p>',
+    );
+    assert.equal(
+      await made('<p><span class="link" data-address="javascript:window.ran=1">bank</span></p>'),
+      '<p><span class="answer-link">bank</span></p>',
+    );
     assert.equal(await made('<p><span class="link">bank (h.example)</span></p>'), '<p><span class="answer-link">bank (h.example)</span></p>');
   });
 

@@ -207,6 +207,67 @@ describe('the chat', { skip: missing }, () => {
     await close();
   });
 
+  test('a link leads nowhere: a press shows its whole address, another hides it', async () => {
+    const { page, close } = await openPage(browser);
+    const chat = await logIn(page, server);
+    server.model.say('See [the bank](https://bank.example@evil.example/login?x=1).');
+    await ask(chat, 'Where?');
+    const link = chat.getByRole('button', { name: 'the bank (evil.example)' });
+    await link.click();
+    assert.equal(await chat.locator('.answer-target code').innerText(), 'https://bank.example@evil.example/login?x=1');
+    assert.equal(await link.getAttribute('aria-expanded'), 'true');
+    await link.click();
+    assert.equal(await chat.locator('.answer-target').count(), 0);
+    assert.equal(page.context().pages().length, 1);
+    assert.equal(new URL(page.url()).origin, server.origin);
+    await close();
+  });
+
+  test('a question can be asked again, and edited before that without losing a draft', async () => {
+    const { page, close } = await openPage(browser);
+    const chat = await logIn(page, server);
+    server.model.say('Six.');
+    server.model.say('Six again.');
+    server.model.say('Seven.');
+    await ask(chat, 'How many?');
+    await chat.getByText('Six.', { exact: true }).waitFor();
+    await chat.getByRole('button', { name: 'Retry' }).click();
+    await chat.getByText('Six again.').waitFor();
+    assert.deepEqual(await texts(chat), ['How many?', 'Six.', 'How many?', 'Six again.']);
+    const composer = chat.getByLabel('Message to the assistant');
+    await composer.fill('a draft');
+    await chat.getByRole('button', { name: 'Edit' }).last().click();
+    assert.equal(await composer.inputValue(), 'How many?\n\na draft');
+    await composer.fill('How many days?');
+    await composer.press('Enter');
+    await chat.getByText('Seven.').waitFor();
+    assert.deepEqual((await texts(chat)).slice(-2), ['How many days?', 'Seven.']);
+    await close();
+  });
+
+  test('the conversation is exported as Markdown: shown in the frame, saved on a page of its own', async () => {
+    const { page, faults, close } = await openPage(browser);
+    const chat = await logIn(page, server);
+    server.model.say('There are **412 GB** free.', { tool: 'system_disk_status' });
+    await ask(chat, 'How much?');
+    await chat.locator('.reply').waitFor();
+    await chat.getByRole('button', { name: 'Export' }).click();
+    const text = await chat.getByLabel('The conversation as Markdown').inputValue();
+    assert.match(text, /^# Conversation[^]*## You, \d{4}-\d\d-\d\d \d\d:\d\d UTC\n\nHow much\?\n\n## The assistant \(Ollama\)/);
+    assert.match(text, /- tool `system_disk_status`: ran\n\nThere are \*\*412 GB\*\* free\./);
+    assert.equal(await chat.getByRole('button', { name: 'Save as a file' }).count(), 0, 'a sandboxed frame may not');
+    await page.keyboard.press('Escape');
+    assert.equal(await chat.getByLabel('The conversation as Markdown').count(), 0);
+    await page.goto(`${server.origin}/chat/`);
+    await page.getByText('How much?').waitFor();
+    await page.getByRole('button', { name: 'Export' }).click();
+    const saved = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Save as a file' }).click();
+    assert.equal((await saved).suggestedFilename(), 'conversation.md');
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
   test('`archyBridge.sendChat` gives the answer, and the whole of it as the one token', async () => {
     const { page, close } = await openPage(browser);
     const chat = await logIn(page, server);

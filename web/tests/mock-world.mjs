@@ -165,5 +165,7 @@ export function html(text) {
 
 /** @param {string} text */
 function inline(text) {
-  return text.replace(/\*\*(.+?)\*\*/g, '<strong>$1</strong>').replace(/`(.+?)`/g, '<code>$1</code>');
+  return text.replace(/\*\*(.+?)\*\*/g, '<strong>$1</strong>').replace(/`(.+?)`/g, '<code>$1</code>')
+    .replace(/\[(.+?)\]\((https?:\/\/(?:[^/)]*@)?([^/)]+)[^)]*)\)/g, (_, label, address, host) =>
+      `<span class="link" data-address="${address}">${label} (${host})</span>`);
 }

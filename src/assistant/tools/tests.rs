@@ -125,9 +125,13 @@ async fn every_caller_variant_resolves_authority_through_caller_scope() {
             let registry = counting(&runs);
             let mut ran = BTreeSet::new();
             for tool in registry.all() {
-                let executed =
-                    execute_tool(&registry, &scope, &call(tool.name, json!({"count": 1})), &Closed)
-                        .await;
+                let executed = execute_tool(
+                    &registry,
+                    &scope,
+                    &call(&tool.name, json!({"count": 1})),
+                    &Closed,
+                )
+                .await;
                 if executed.record.outcome == ToolOutcome::Ran {
                     ran.insert(tool.category);
                 }
@@ -156,7 +160,7 @@ struct Fixed(Decision, std::sync::Mutex<Vec<(String, Value)>>);
 
 impl Gate for Fixed {
     fn ask<'a>(&'a self, tool: &'a ToolDef, arguments: &'a Value) -> Asking<'a> {
-        self.1.lock().unwrap().push((tool.name.to_owned(), arguments.clone()));
+        self.1.lock().unwrap().push((tool.name.to_string(), arguments.clone()));
         Box::pin(async { self.0.clone() })
     }
 }

@@ -123,6 +123,8 @@ impl Sessions {
     /// Adds a turn; the oldest go when there are too many.
     pub fn add(&self, name: &SessionName, turn: KeptTurn) -> Result<(), StoreError> {
         store::private_dir(&self.folder)?;
+        // Two runs that end at the same instant each add their turn; a lock that can't be had costs only that.
+        let _lock = store::wait_for_lock(&self.folder.join("lock"));
         let mut session = self.get(name)?.unwrap_or_default();
         session.turns.push(turn);
         let mut bytes: usize = session.turns.iter().map(KeptTurn::bytes).sum();

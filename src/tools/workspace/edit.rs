@@ -241,7 +241,10 @@ fn create(workspace: &Workspace, path: &str, text: &str) -> Result<String, Strin
         Errno::EXIST => exists(),
         other => refusal(path, other).to_string(),
     })?;
-    Ok(format!("Created {} with {} lines.", place.shown, text.lines().count()))
+    Ok(match text.lines().count() {
+        1 => format!("Created {} with 1 line.", place.shown),
+        lines => format!("Created {} with {lines} lines.", place.shown),
+    })
 }
 
 /// Puts a new file in the place of the one with those `facts`, with its mode and, where we may, its

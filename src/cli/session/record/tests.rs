@@ -152,3 +152,20 @@ fn a_model_is_given_the_calls_whose_arguments_were_kept() {
     assert_eq!((calls[0].arguments == run, &calls[0].id, content.as_str()), (true, id, NOT_KEPT));
     assert_eq!(text, "a");
 }
+
+#[test]
+fn two_runs_that_end_at_once_both_keep_their_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for run in 0..4 {
+            let sessions = Sessions::of(folder.path());
+            scope.spawn(move || {
+                for at in 0..10 {
+                    sessions.add(&name("both"), turn(at, &format!("run {run}"))).unwrap();
+                }
+            });
+        }
+    });
+    let session = Sessions::of(folder.path()).get(&name("both")).unwrap().unwrap();
+    assert_eq!(session.turns.len(), 40);
+}
