@@ -55,6 +55,8 @@ async function session() {
   let latest = null;
   /** @type {Views | null} */
   let views = null;
+  /** @type {Broker | null} */
+  let broker = null;
   const feed = new Feed(client, (snapshot) => {
     latest = snapshot;
     for (const panel of panels) panel.show(snapshot);
@@ -67,9 +69,7 @@ async function session() {
   const context = {
     client, feed, operator,
     open: (view) => void views?.open(view),
-    reloadChat() {
-      for (const frame of chatPane.querySelectorAll('iframe')) frame.src = '/aiui/';
-    },
+    chatChanged: () => broker?.changed(),
   };
   const panels = [
     radioPanel(), airtimePanel(), assistantPanel(), securityPanel(), messagesPanel(context), contactsPanel(context), nodesPanel(context),
@@ -79,14 +79,14 @@ async function session() {
   const band = attentionBand(context, () => (latest === null || views?.current === 'setup' ? '' : setupLine(latest)));
   if (operator) stopPlace.replaceChildren(act('Stop all', () => stopAll(context, false), { class: 'stop', sure: 'Stop now?' }));
 
-  /** @type {Broker | null} */
-  let broker = null;
   if (operator) {
     const frame = element('iframe', {
       title: 'Chat with the assistant', sandbox: 'allow-scripts', allow: 'clipboard-write', src: '/aiui/',
     });
+    const conversation = new Conversation(client);
+    feed.onTurn = (turn) => conversation.heard(turn);
     // The broker listens before the frame can speak.
-    broker = new Broker(frame, new Conversation(client));
+    broker = new Broker(frame, conversation);
     chatPane.replaceChildren(frame);
   }
   views = new Views(context);

@@ -22,7 +22,7 @@ import { age } from './units.js';
  * @property {Feed} feed
  * @property {boolean} operator
  * @property {(view: string) => void} open shows that view
- * @property {() => void} reloadChat has the chat read its conversation anew: something else has added to it
+ * @property {() => void} chatChanged has the chat read its conversation anew: something else has added to it
  */
 
 /**

@@ -29,6 +29,7 @@ export function pendingCard(context, call, print) {
     const { outcome, text } = await context.client.call('assistant.confirm-tool', { id: call.id, approve }, { timeoutMs: 120_000 });
     notice(approve ? `${call.tool}: ${outcome ?? 'done'}. ${visibleText(text ?? '', 200)}` : `${call.tool} was denied.`, approve && outcome !== 'ran' ? 'wait' : 'good');
     context.feed.refresh('pending', 'ledger');
+    if (call.caller === 'operator') context.chatChanged();
   };
   const card = element(
     'article',

@@ -177,7 +177,7 @@ function sessionRow(context, session) {
     element(
       'div', { class: 'row-head' },
       element('span', {}, visibleName(session.role), ' · ', element('span', { class: 'mono' }, where)),
-      session.current ? badge('good', 'this one') : act('End it', async () => {
+      session.current ? badge('good', 'this one') : act('End', async () => {
         await context.client.call('auth.revoke', { id: session.id });
         context.feed.refresh('sessions');
         notice('That session is over.');

@@ -32,7 +32,7 @@ const CHAT_MS = 185_000;
  * @returns {View}
  */
 export function setupView(context) {
-  const steps = [radioStep(context), modelStep(context), contactStep(context), questionStep(context), summaryStep()];
+  const steps = [radioStep(context), modelStep(context), contactStep(context), questionStep(context, () => draw()), summaryStep()];
   let at = Math.min(progress().step, steps.length - 1);
   const list = element('ol', { class: 'steps' });
   const heading = element('h3', { tabindex: -1 });
@@ -203,9 +203,10 @@ function contactStep(context) {
 
 /**
  * @param {Context} context
+ * @param {() => void} changed
  * @returns {Step}
  */
-function questionStep(context) {
+function questionStep(context, changed) {
   const field = textField('text', 'A first question', { value: QUESTION, maxlength: 400 });
   const answer = element('div', { class: 'first-answer', role: 'status' });
   let answered = false;
@@ -215,7 +216,8 @@ function questionStep(context) {
     try {
       const result = await context.client.call('assistant.chat', { text: field.input.value.trim() || QUESTION }, { timeoutMs: CHAT_MS });
       answered = result.status === undefined || result.status === 'answered';
-      context.reloadChat();
+      context.chatChanged();
+      changed();
       answer.replaceChildren(
         element('p', { class: 'first-text', dir: 'auto' }, visibleText(result.text, 4000)),
         element('p', { class: 'fine' }, answered ? badge('good', `${legName(String(result.backend))} answered in ${duration(Date.now() - began)}`) : badge('bad', 'no model answered')),
