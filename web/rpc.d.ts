@@ -137,8 +137,10 @@ export interface Contact {
   /** `configuration` or `node`: only the latter can be removed here. */
   source?: string;
   suspended?: boolean;
-  /** Its name among the callers of the grants: `key:…`. */
-  caller?: string | null;
+  /** Refused, by its number or its key. */
+  denied?: boolean;
+  /** The pinned key, in base64: with `key:` before it, its name among the callers of the grants. */
+  key?: string | null;
   /** Questions in the rolling hour, and how many there may be. */
   queries?: { used: number; limit: number } | null;
 }
@@ -148,11 +150,15 @@ export interface Leg {
   /** `ready`, `failing`, `resting`, `unconfigured` or `unavailable` */
   state: string;
   reason?: string | null;
+  /** Seconds until it is asked again. */
   rests_for_s?: number | null;
-  /** Does it run on this machine or in this network? */
-  local?: boolean;
-  /** What it was asked since midnight, by the node's clock. */
-  today?: { questions: number; bytes: number } | null;
+}
+
+/** What left for a cloud in the last 24 hours. */
+export interface CloudUse {
+  requests_24h: number;
+  bytes_24h: number;
+  last: { at: number; turn_id: string; leg: string; bytes: number; content: string[] } | null;
 }
 
 /** `mesh.assistant-status` */
@@ -167,10 +173,16 @@ export interface AssistantStatus {
   models: string[];
   claude_available: boolean;
   legs?: Leg[];
-  /** The local model that is asked. */
-  model?: string | null;
-  /** Who may fall through to a cloud leg: `none`, `operator` or `all`. */
-  cloud?: string;
+  openai_configured?: boolean;
+  /** The local model that is asked, and where that stands: `configuration` or `node`. */
+  model?: { name: string; source: string } | null;
+  cloud?: CloudUse | null;
+  /** Who is refused, and where that stands: what stands in the configuration can't be taken back here. */
+  denied?: { asker: string; source: string }[];
+  /** The open pairing, without its code. */
+  pairing?: { name: string; expires_in_s: number; tries_left: number } | null;
+  /** What is odd about the contacts. */
+  warnings?: string[];
 }
 
 /** A row of `assistant.pending`: a call that waits for a person. */
@@ -186,8 +198,6 @@ export interface Pending {
   expires_in_ms: number;
   /** May the peer that asked confirm it too, with a code by radio? */
   code_for_peer: boolean;
-  /** What foreign text had entered the turn, if any. */
-  tainted_by?: string | null;
 }
 
 /** A row of `assistant.grants-list`; times are Unix milliseconds. */

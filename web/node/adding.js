@@ -5,7 +5,7 @@
  */
 
 /** @import { Context } from './panel.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { Contact, MeshNode } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
 import { visibleName } from '../aiui/untrusted.js';
@@ -127,7 +127,8 @@ export class Pairing {
       const name = this.#name.input.value.trim();
       if (name === '') throw new FieldError('name', 'Give the contact a name.');
       guard(name, this.#contacts);
-      const { code, expires_in_s: seconds } = await context.client.call('mesh.pair', { name });
+      const { code, expires_in_s: seconds, warnings } = await context.client.call('mesh.pair', { name });
+      for (const warning of Array.isArray(warnings) ? warnings : []) notice(String(warning), 'wait');
       this.#begin(name, String(code), Number(seconds));
     });
     this.element = element('div', { class: 'pairing' }, this.#form, this.#shown);

@@ -5,21 +5,18 @@
  */
 
 /** @import { Panel } from './panel.js' */
-/** @import { AssistantStatus, Leg } from '../rpc.d.ts' */
+/** @import { AssistantStatus, CloudUse, Leg } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
 import { legName } from '../aiui/legs.js';
-import { badge, facts, panel } from './panel.js';
+import { ageOf, badge, facts, panel } from './panel.js';
 import { bytes, duration } from './units.js';
 
 /** @type {Map<string, 'good' | 'wait' | 'bad'>} */
 const TONES = new Map([
   ['ready', 'good'], ['resting', 'wait'], ['failing', 'bad'],
 ]);
-/** Who may fall through to a cloud leg. */
-const CLOUD = new Map([
-  ['none', 'never used'], ['operator', 'for the operator only'], ['all', 'for everybody, when no local model answers'],
-]);
+
 
 /** @returns {Panel} */
 export function assistantPanel() {
@@ -34,10 +31,10 @@ export function assistantPanel() {
     ({ assistant, queue }, body, extra) => {
       extra.append(assistant.enabled ? badge('good', 'answers peers') : badge('plain', 'peers are not answered'));
       body.append(legList(assistant));
+      if (assistant.cloud) body.append(leftForCloud(assistant.cloud));
       if (queue !== null) body.append(queueStrip(queue));
       body.append(
         facts([
-          ['Cloud', assistant.cloud ? (CLOUD.get(assistant.cloud) ?? visibleName(assistant.cloud)) : ''],
           ['Trigger', element('code', {}, visibleName(assistant.trigger))],
           ['Answers', assistant.trusted_only ? 'contacts only' : 'everyone; strangers without tools'],
           ['Channels', (assistant.channels ?? []).map((name) => visibleName(name)).join(', ') || 'none, direct messages only'],
@@ -61,7 +58,6 @@ function legList(assistant) {
         badge(TONES.get(leg.state) ?? 'plain', leg.rests_for_s ? `${word}, ${duration(leg.rests_for_s * 1000)}` : word),
         leg.name === 'ollama' && (assistant.models ?? []).length > 0 && models(assistant),
         leg.reason && element('span', { class: 'leg-detail' }, visibleText(leg.reason, 200)),
-        leg.today && leftToday(leg.today, leg.local ?? leg.name === 'ollama'),
       ),
     );
   }
@@ -73,21 +69,27 @@ function legList(assistant) {
  * @param {AssistantStatus} assistant
  */
 function models({ models, model }) {
-  const others = models.filter((name) => name !== model).length;
+  const name = model?.name;
+  const others = models.filter((other) => other !== name).length;
   return element(
     'span', { class: 'leg-detail mono' },
-    model ? `${visibleName(model, 60)}${others > 0 ? `, ${others} more` : ''}` : models.map((name) => visibleName(name, 60)).join(', '),
+    name ? `${visibleName(name, 60)}${others > 0 ? `, ${others} more` : ''}` : models.map((other) => visibleName(other, 60)).join(', '),
   );
 }
 
 /**
- * What a leg was asked today: what left to the cloud must be seen.
- * @param {{ questions: number, bytes: number }} today
- * @param {boolean} local
+ * What left for a cloud must be seen, and that nothing did.
+ * @param {CloudUse} use
  */
-function leftToday({ questions, bytes: sent }, local) {
-  const asked = `${questions} ${questions === 1 ? 'question' : 'questions'} today`;
-  return element('span', { class: 'leg-detail' }, local ? asked : `Left for the cloud: ${asked}, ${bytes(sent)}`);
+function leftForCloud({ requests_24h: requests, bytes_24h: sent, last }) {
+  if (requests === 0) return element('p', { class: 'fine' }, 'Nothing left for a cloud in the last 24 hours.');
+  return element(
+    'p', { class: 'callout wait' },
+    `Left for a cloud in 24 hours: ${requests} ${requests === 1 ? 'request' : 'requests'}, ${bytes(sent)}.`,
+    last && element(
+      'span', {}, ` Last `, ageOf(last.at), ` to ${legName(String(last.leg))}: ${(last.content ?? []).map((part) => visibleName(part)).join(', ')}.`,
+    ),
+  );
 }
 
 /**

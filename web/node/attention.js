@@ -5,9 +5,10 @@
  */
 
 /** @import { Context } from './panel.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { Contact, MeshStatus, Pending } from '../rpc.d.ts' */
 import { byId, element } from '../aiui/element.js';
+import { callerOf } from './contacts.js';
 import { act } from './form.js';
 import { keyCard, keyQuestion, radioCard } from './keys.js';
 import { keyed } from './keyed.js';
@@ -49,7 +50,7 @@ export function attentionBand(context, setupLine) {
     if (status?.refused_radio) items.push({ key: `radio-${status.refused_radio.fingerprint}`, kind: 'radio', radio: status.refused_radio });
     const now = Date.now();
     for (const call of pending ?? []) {
-      const print = assistant?.allowed_contacts?.find(({ caller }) => caller === call.caller)?.fingerprint ?? '';
+      const print = assistant?.allowed_contacts?.find((contact) => callerOf(contact) === call.caller)?.fingerprint ?? '';
       if (call.until > now) items.push({ key: `call-${call.id}`, kind: 'pending', call, print });
     }
     for (const contact of assistant?.allowed_contacts ?? []) {

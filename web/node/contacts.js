@@ -10,7 +10,7 @@ import { element } from '../aiui/element.js';
 import { visibleName } from '../aiui/untrusted.js';
 import { act } from './form.js';
 import { notice } from './notice.js';
-import { ageOf, badge, facts, panel, viewLink } from './panel.js';
+import { ageOf, badge, facts, fingerprint, panel, viewLink } from './panel.js';
 import { nodeName } from './radio.js';
 
 /** A mesh of many contacts has its list in the editor. */
@@ -60,7 +60,7 @@ function contactRow(context, { contact, heard }) {
     {},
     element('div', { class: 'row-head' }, nodeName(contact.name, contact.id), standingOf(contact)),
     facts([
-      ['Key', contact.fingerprint && element('span', { class: 'mono' }, contact.fingerprint)],
+      ['Key', fingerprint(contact.fingerprint)],
       ['May use', grantsOf(contact)],
       ['Quota', quotaOf(contact)],
     ]),
@@ -71,6 +71,14 @@ function contactRow(context, { contact, heard }) {
 /** @param {Contact} contact */
 export function grantsOf(contact) {
   return (contact.grants ?? []).map((grant) => visibleName(grant)).join(', ') || 'no tools';
+}
+
+/**
+ * Its name among the callers of the grants; none without a key.
+ * @param {Contact} contact
+ */
+export function callerOf({ key }) {
+  return key ? `key:${key}` : null;
 }
 
 /** @param {Contact} contact */
@@ -102,7 +110,8 @@ export function linkDetails({ snr, hops, battery }) {
  * How well the contact is known: by its key, never by its name.
  * @param {Contact} contact
  */
-export function standingOf({ pin, suspended }) {
+export function standingOf({ pin, suspended, denied }) {
+  if (denied === true) return badge('bad', 'refused', 'Not answered, whatever it sends.');
   if (suspended === true) return badge('bad', 'suspended', 'Not answered, and without grants, until it is taken back.');
   if (pin === 'configured' || pin === 'confirmed') return badge('good', 'key pinned', 'Its messages are verified by this key.');
   if (pin === 'unconfirmed') return badge('wait', 'not confirmed', 'Pinned at its first message; compare the fingerprint with the contact.');

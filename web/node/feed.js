@@ -6,74 +6,12 @@
  */
 
 /** @import { RpcClient } from '../aiui/rpc.js' */
+/** @import { Part, Snapshot } from './parts.js' */
 /** @import { StreamState } from './stream.js' */
-/** @import { AssistantStatus, CallerGrants, DiskStatus, HistoryHour, LedgerCall, LogLine, MeshEvent, MeshMessage, MeshNode, MeshStatus, Pending, Session, SystemInfo, Tool } from '../rpc.d.ts' */
+/** @import { LogLine, MeshEvent, Pending } from '../rpc.d.ts' */
 import { isRecord, RpcFailure } from '../aiui/rpc.js';
+import { CHANGED, MESH, NAMES, PARTS } from './parts.js';
 import { EventStream } from './stream.js';
-
-/**
- * The last answers; `null` until there was one. `at` is when the daemon last gave a sign of life, by this machine's
- * clock, Unix milliseconds, 0 for never. Each part is a new object when it changed, and the same one when not.
- * @typedef {object} Snapshot
- * @property {number} at
- * @property {boolean} failing
- * @property {StreamState} stream
- * @property {MeshStatus | null} status
- * @property {AssistantStatus | null} assistant
- * @property {MeshMessage[] | null} messages
- * @property {MeshNode[] | null} nodes
- * @property {DiskStatus | null} disk
- * @property {(Pending & { until: number })[] | null} pending `until` is by this machine's clock
- * @property {CallerGrants[] | null} grants
- * @property {Tool[] | null} tools
- * @property {LedgerCall[] | null} ledger
- * @property {Session[] | null} sessions
- * @property {HistoryHour[] | null} history
- * @property {SystemInfo | null} info
- * @property {LogLine[]} log the newest last
- * @property {MeshEvent[]} events of the mesh, the newest last
- */
-
-/**
- * @typedef {'status' | 'messages' | 'assistant' | 'nodes' | 'disk' | 'pending' | 'grants' | 'tools' | 'ledger' |
- *   'sessions' | 'history' | 'info' | 'warnings' | 'log'} Part
- */
-
-/**
- * How each part is asked for. `poll` and `live` are the longest times between two asks without and with events, in
- * milliseconds. What is `watched` is asked for only while something shows it.
- * @type {Record<Part, { method: string, params?: Record<string, unknown>, rows?: string, poll: number, live: number, watched?: boolean }>}
- */
-const PARTS = {
-  status: { method: 'mesh.status', poll: 3000, live: 60_000 },
-  messages: { method: 'mesh.messages', params: { limit: 60 }, rows: 'messages', poll: 3000, live: 60_000 },
-  pending: { method: 'assistant.pending', rows: 'pending', poll: 3000, live: 60_000 },
-  assistant: { method: 'mesh.assistant-status', poll: 6000, live: 20_000 },
-  nodes: { method: 'mesh.nodes', rows: 'nodes', poll: 6000, live: 20_000 },
-  disk: { method: 'system.disk-status', poll: 30_000, live: 60_000 },
-  grants: { method: 'assistant.grants-list', rows: 'callers', poll: 10_000, live: 60_000, watched: true },
-  tools: { method: 'assistant.list-tools', rows: 'tools', poll: 60_000, live: 60_000, watched: true },
-  ledger: { method: 'assistant.ledger', params: { limit: 100 }, rows: 'calls', poll: 10_000, live: 20_000, watched: true },
-  sessions: { method: 'auth.sessions', rows: 'sessions', poll: 10_000, live: 30_000, watched: true },
-  history: { method: 'mesh.history', rows: 'hours', poll: 60_000, live: 60_000, watched: true },
-  info: { method: 'system.info', poll: 60_000, live: 60_000, watched: true },
-  // Both come into `log`: the grave lines always, the others when somebody reads them.
-  warnings: { method: 'system.log', params: { limit: 60, level: 'warn' }, rows: 'lines', poll: 15_000, live: 600_000 },
-  log: { method: 'system.log', params: { limit: 500 }, rows: 'lines', poll: 5000, live: 600_000, watched: true },
-};
-/** @type {Part[]} */
-const NAMES = /** @type {Part[]} */ (Object.keys(PARTS));
-
-/** What `changed` makes old. @type {Record<string, Part[]>} */
-const CHANGED = {
-  grants: ['grants', 'assistant', 'tools'], contacts: ['assistant', 'nodes', 'grants'], sessions: ['sessions'], legs: ['assistant'],
-  settings: ['assistant', 'status'],
-};
-/** What an event of the mesh makes old. @type {Record<string, Part[]>} */
-const MESH = {
-  heard: ['messages', 'nodes'], part_sent: ['messages'], part_state: ['messages'], turn_ended: ['ledger', 'assistant'],
-  security: ['assistant', 'nodes'], paired: ['assistant', 'grants', 'nodes'], link: ['status'], paused: ['status'],
-};
 
 const POLL_MS = 3000;
 const HIDDEN_POLL_MS = 30_000;
@@ -359,7 +297,12 @@ export class Feed {
    * @param {unknown} value
    */
   #keep(part, value) {
-    if (PARTS[part].rows === undefined ? !isRecord(value) : !Array.isArray(value)) return;
+    if (PARTS[part].rows === undefined) {
+      if (!isRecord(value)) return;
+    } else {
+      if (!Array.isArray(value)) return;
+      value = value.filter(isRecord);
+    }
     if (part === 'log' || part === 'warnings') {
       const log = joined(this.#snapshot.log, /** @type {LogLine[]} */ (value));
       if (log !== this.#snapshot.log) this.#snapshot = { ...this.#snapshot, log };
@@ -369,7 +312,7 @@ export class Feed {
       const now = Date.now();
       // Two answers of the same call differ by the clock alone; its end is kept from the first.
       const known = new Map((this.#snapshot.pending ?? []).map((row) => [row.id, row.until]));
-      const rows = /** @type {Pending[]} */ (value).filter((row) => isRecord(row) && typeof row.id === 'string');
+      const rows = /** @type {Pending[]} */ (value).filter((row) => typeof row.id === 'string');
       value = rows.map((row) => ({ ...row, expires_in_ms: 0, until: known.get(row.id) ?? now + Number(row.expires_in_ms) }));
     }
     const written = JSON.stringify(value);
@@ -394,7 +337,7 @@ export class Feed {
  * @returns {LogLine[]}
  */
 function joined(known, more) {
-  const lines = more.filter((line) => isRecord(line) && typeof line.seq === 'number');
+  const lines = more.filter((line) => typeof line.seq === 'number');
   const last = known.at(-1);
   const newest = lines.at(-1);
   if (newest === undefined || (newest.seq === last?.seq && lines.length <= known.length)) return known;

@@ -112,8 +112,7 @@ export function form(action, fields, attempt) {
     try {
       await attempt();
     } catch (failure) {
-      const named = failure instanceof FieldError ? failure.field : failure instanceof RpcFailure ? failure.data.field : undefined;
-      const field = fields.find(({ name }) => name === named);
+      const field = fields.find(({ name }) => name === fieldOfFailure(failure));
       if (field !== undefined) field.fail(said(failure));
       else line.textContent = said(failure);
     }
@@ -121,6 +120,17 @@ export function form(action, fields, attempt) {
     running = false;
   });
   return made;
+}
+
+/**
+ * The field that a refusal is about: the daemon names it, or begins its sentence with it; a wrong password is the old one.
+ * @param {unknown} failure
+ */
+function fieldOfFailure(failure) {
+  if (failure instanceof FieldError) return failure.field;
+  if (!(failure instanceof RpcFailure)) return undefined;
+  if (failure.data.name === 'login_failed') return 'old';
+  return failure.data.field ?? /^`([a-z_]+)`/i.exec(failure.message)?.[1]?.toLowerCase();
 }
 
 /** What a form itself finds wrong with a field. */

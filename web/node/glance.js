@@ -4,7 +4,7 @@
  * Owns what is said there; the panels say it at length.
  */
 
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 import { byId, element } from '../aiui/element.js';
 import { legName } from '../aiui/legs.js';
 import { badge } from './panel.js';

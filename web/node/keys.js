@@ -30,7 +30,9 @@ export function keyCard(context, contact) {
   const asked = (foreign ? contact.foreign_fingerprint : contact.fingerprint) ?? '';
   const name = visibleName(contact.name);
   const decide = (/** @type {boolean} */ accept) => async () => {
-    const result = await context.client.call('mesh.peer-accept-key', { id: contact.id, fingerprint: asked, accept });
+    const result = await context.client.call('mesh.peer-accept-key', {
+      id: contact.id, fingerprint: asked, accept, ...(contact.fingerprint ? { pinned: contact.fingerprint } : {}),
+    });
     notice(accept ? `${name} is now known by ${asked}.` : `The key ${asked} is not ${name}’s.`);
     // Some daemons answer with the whole status.
     context.feed.put('assistant', result?.allowed_contacts ? result : null);
@@ -95,5 +97,5 @@ export function radioCard(context, radio) {
  * @param {string} value
  */
 function print(term, value) {
-  return element('div', {}, element('dt', {}, term), element('dd', { class: 'mono' }, element('bdi', {}, value)));
+  return element('div', {}, element('dt', {}, term), element('dd', { class: 'mono' }, element('bdi', {}, visibleName(value, 120))));
 }

@@ -4,9 +4,10 @@
  * Owns what a line says and how many are kept. Draws nothing.
  */
 
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { Contact, Delivery, LedgerCall, LogLine, MeshEvent, MeshMessage } from '../rpc.d.ts' */
 import { visibleName, visibleText } from '../aiui/untrusted.js';
+import { callerOf } from './contacts.js';
 import { exactLine } from './exact.js';
 import { MAX_LINES } from './feed.js';
 import { messageKey } from './messages.js';
@@ -121,7 +122,7 @@ function ofMessage(message) {
     text: visibleText(message.text, 600).replaceAll('\n', ' ⏎ '),
     note: message.ignored === null ? '' : `not answered: ${exactLine(message.ignored, 200)}`,
     state: message.delivery,
-    assurance: out ? '' : message.assurance,
+    assurance: out ? '' : visibleName(message.assurance),
   });
 }
 
@@ -135,7 +136,7 @@ function ofCall({ at, turn_id, caller, tool, category, outcome, millis }, contac
     key: `t-${at}-${turn_id}-${tool}-${millis}`,
     at,
     kind: 'tool',
-    who: caller === 'operator' ? 'you' : visibleName(contacts.find((contact) => contact.caller === caller)?.name ?? caller, 24),
+    who: caller === 'operator' ? 'you' : visibleName(contacts.find((contact) => callerOf(contact) === caller)?.name ?? caller, 24),
     text: exactLine(tool, 80),
     note: [category, String(outcome).replaceAll('_', ' '), took(Number(millis))].filter(Boolean).map((word) => exactLine(word, 60)).join(' · '),
     tone: good ? 'plain' : outcome === 'failed' ? 'bad' : 'wait',
@@ -182,9 +183,11 @@ function ofEvent(event, n) {
       const tools = Array.isArray(event.tools) ? event.tools.map((tool) => `${tool?.name} ${tool?.outcome}`).join(', ') : '';
       return lineOf({
         key, at: event.at, kind: 'turn', who: visibleName(event.backend),
-        text: `answered in ${duration(Number(event.millis))}, ${event.parts} ${event.parts === 1 ? 'part' : 'parts'}`, note: exactLine(tools, 300),
+        text: `answered in ${duration(Number(event.millis) || 0)}, ${Number(event.parts) || 0} ${event.parts === 1 ? 'part' : 'parts'}`, note: exactLine(tools, 300),
       });
     }
+    case 'changed':
+      return lineOf({ key, at: event.at, kind: 'security', who: visibleName(event.by), text: exactLine(event.what, 300) });
     case 'paired':
       return lineOf({ key, at: event.at, kind: 'security', who: visibleName(event.name), text: 'paired: key pinned and confirmed', tone: 'good' });
     case 'security': {

@@ -12,6 +12,7 @@ import { select } from './form.js';
 import { keyed } from './keyed.js';
 import { KINDS, Lines } from './lines.js';
 import { delivery, STATES } from './messages.js';
+import { isoTime } from './panel.js';
 
 /** Lines in the document at once. */
 export const PAGE = 200;
@@ -141,7 +142,7 @@ function row(line) {
   return element(
     'li',
     { class: `log-line ${line.kind} ${line.tone}`, 'data-line': line.key },
-    element('time', { datetime: new Date(line.at).toISOString(), title: new Date(line.at).toLocaleString() }, clock(line.at)),
+    element('time', { datetime: isoTime(line.at), title: new Date(line.at).toLocaleString() }, clock(line.at)),
     element('span', { class: 'log-kind' }, WORDS.get(line.kind) ?? line.kind),
     element('bdi', { class: 'log-who' }, line.who),
     element(
@@ -166,7 +167,7 @@ function clock(at) {
  */
 function saveAs(lines) {
   const text = lines
-    .map(({ at, kind, who, text, note, state }) => [new Date(at).toISOString(), kind, who, text, note, state?.state ?? ''].join('\t'))
+    .map(({ at, kind, who, text, note, state }) => [isoTime(at) ?? '', kind, who, text, note, state?.state ?? ''].join('\t'))
     .join('\n');
   const url = URL.createObjectURL(new Blob([`${text}\n`], { type: 'text/plain' }));
   const link = element('a', { href: url, download: `tombolo-log-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.txt` });

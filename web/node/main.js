@@ -5,7 +5,7 @@
  */
 
 /** @import { Context } from './panel.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { MeshEvent } from '../rpc.d.ts' */
 import { Conversation } from '../aiui/conversation.js';
 import { byId, element } from '../aiui/element.js';

@@ -5,10 +5,11 @@
  */
 
 /** @import { Child } from '../aiui/element.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { RpcClient } from '../aiui/rpc.js' */
 /** @import { Feed } from './feed.js' */
 import { element } from '../aiui/element.js';
+import { visibleName } from '../aiui/untrusted.js';
 import { focusedKey, focusKey, isTypedIn } from './keyed.js';
 import { age } from './units.js';
 
@@ -95,11 +96,28 @@ export function facts(rows) {
 }
 
 /**
+ * The fingerprint of a key, in letters of one width.
+ * @param {string | null | undefined} text
+ */
+export function fingerprint(text) {
+  return text ? element('span', { class: 'mono' }, visibleName(text, 120)) : '';
+}
+
+/**
  * How long ago something was; kept right by `refreshAges`.
  * @param {number} at Unix milliseconds
  */
 export function ageOf(at) {
-  return element('time', { class: 'age', 'data-at': at, datetime: new Date(at).toISOString() });
+  return element('time', { class: 'age', 'data-at': at, datetime: isoTime(at) });
+}
+
+/**
+ * For programs; nothing where it is no time.
+ * @param {number} at Unix milliseconds
+ */
+export function isoTime(at) {
+  const time = new Date(Number(at));
+  return Number.isNaN(time.getTime()) ? null : time.toISOString();
 }
 
 /**

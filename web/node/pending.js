@@ -42,10 +42,9 @@ export function pendingCard(context, call, print) {
     element(
       'p', { class: 'small' },
       `Changes something of ${visibleName(call.category)}.`,
-      call.caller !== 'operator' && element('span', {}, ` Asked by radio, verified by the key `, element('span', { class: 'mono id' }, print || exactLine(call.caller, 80)), '.'),
+      call.caller !== 'operator' && element('span', {}, ` Asked by radio, verified by the key `, element('span', { class: 'mono id' }, exactLine(print || call.caller, 80)), '.'),
       call.code_for_peer && ' Its sender may also confirm it, with a code.',
     ),
-    call.tainted_by && element('p', { class: 'callout bad' }, `Foreign text had entered this turn: ${visibleText(call.tainted_by, 200)}`),
     exactValue(call.arguments),
   );
   if (!context.operator) return card;

@@ -5,13 +5,13 @@
  */
 
 /** @import { Context } from './panel.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { CallerGrants, Contact } from '../rpc.d.ts' */
 /** @import { View } from './views.js' */
 import { element } from '../aiui/element.js';
-import { visibleName } from '../aiui/untrusted.js';
+import { visibleName, visibleText } from '../aiui/untrusted.js';
 import { Adding } from './adding.js';
-import { heardOf } from './contacts.js';
+import { callerOf, heardOf } from './contacts.js';
 import { act } from './form.js';
 import { keyed } from './keyed.js';
 import { named, nodeRow } from './nodes.js';
@@ -28,6 +28,7 @@ export const PAGE = 50;
 export function peopleView(context) {
   const adding = context.operator ? new Adding(context) : null;
   const people = element('ul', { class: 'people' });
+  const warnings = element('ul', { class: 'plain-list' });
   const nobody = element('p', { class: 'quiet' }, 'There is no contact yet: nobody on the mesh is trusted.');
   const denied = element('ul', { class: 'plain-list rows tight' });
   const deniedBlock = element('section', {}, element('h3', {}, 'Refused, whatever they send'), denied);
@@ -50,6 +51,7 @@ export function peopleView(context) {
     const { assistant, nodes, grants, tools } = latest;
     const contacts = assistant?.allowed_contacts ?? [];
     nobody.hidden = contacts.length > 0 || assistant === null;
+    keyed(warnings, assistant?.warnings ?? [], (line) => line, (line) => element('li', { class: 'callout wait' }, visibleText(line, 300)));
     const rows = contacts.map((contact) => ({
       contact,
       heard: heardOf(contact, nodes),
@@ -93,12 +95,14 @@ export function peopleView(context) {
   });
 
   const drawDenied = () => {
-    const askers = latest.assistant?.denied_askers ?? [];
+    const { assistant } = latest;
+    const askers = assistant?.denied ?? (assistant?.denied_askers ?? []).map((asker) => ({ asker, source: 'node' }));
     deniedBlock.hidden = askers.length === 0;
-    keyed(denied, askers, (asker) => asker, (asker) => element(
+    keyed(denied, askers, ({ asker }) => asker, ({ asker, source }) => element(
       'li', {},
       element('div', { class: 'row-head' }, element('span', { class: 'mono' }, visibleName(asker, 80)),
-        context.operator && act('Take back', () => configure(context, { undeny: { asker } }, `${asker} is not refused any more.`), {
+        source !== 'node' && element('span', { class: 'fine' }, 'in the configuration file'),
+        context.operator && source === 'node' && act('Take back', () => configure(context, { undeny: { asker } }, `${asker} is not refused any more.`), {
           class: 'small-button', key: `undeny-${asker}`, name: `Take back the refusal of ${visibleName(asker, 80)}`,
         })),
     ));
@@ -111,7 +115,7 @@ export function peopleView(context) {
       'div', { class: 'view people-view' },
       element('div', { class: 'view-head' }, element('h2', {}, 'Contacts'), adding?.buttons ?? null),
       adding?.place ?? null,
-      nobody, people, deniedBlock,
+      warnings, nobody, people, deniedBlock,
       element(
         'section', {},
         element('div', { class: 'view-head' }, element('h3', {}, 'Heard on the mesh'), find), heardCount, heard, more,
@@ -137,7 +141,9 @@ export function peopleView(context) {
  */
 export function grantsFor(contact, grants) {
   const peers = (grants ?? []).filter(({ caller }) => caller !== 'operator');
-  if (contact.caller) return peers.find(({ caller }) => caller === contact.caller) ?? null;
+  const key = callerOf(contact);
+  if (key !== null) return peers.find(({ caller }) => caller === key) ?? null;
+  if (contact.key === null) return null;
   const named = peers.filter(({ name }) => name === contact.name);
   return named.length === 1 ? (named[0] ?? null) : null;
 }
@@ -149,7 +155,10 @@ export function grantsFor(contact, grants) {
  * @param {string} done
  */
 export async function configure(context, change, done) {
-  context.feed.put('assistant', await context.client.call('mesh.assistant-configure', change));
-  context.feed.refresh('nodes', 'grants', 'pending');
+  const result = await context.client.call('mesh.assistant-configure', change);
+  context.feed.put('assistant', result);
+  context.feed.refresh('assistant', 'nodes', 'grants', 'pending');
+  // After a change these are about the change alone.
+  for (const warning of Array.isArray(result?.warnings) ? result.warnings : []) notice(String(warning), 'wait');
   if (done !== '') notice(done);
 }

@@ -14,7 +14,7 @@ import { grantsOf, heardLine, quotaOf, standingOf, suspendButton } from './conta
 import { act, FieldError, form, textField } from './form.js';
 import { grantsEditor, idOf } from './grants.js';
 import { keyCard, keyQuestion } from './keys.js';
-import { facts } from './panel.js';
+import { facts, fingerprint } from './panel.js';
 import { configure } from './people.js';
 import { nodeName } from './radio.js';
 
@@ -58,7 +58,7 @@ function details(context, contact, grants, tools, names) {
   return [
     keyQuestion(contact) !== null && keyCard(context, contact),
     facts([
-      ['Key', contact.fingerprint ? element('span', { class: 'mono' }, contact.fingerprint) : 'none yet: pinned at its first encrypted direct message'],
+      ['Key', fingerprint(contact.fingerprint) || 'none yet: pinned at its first encrypted direct message'],
       ['Quota', quotaOf(contact)],
       ['Kept in', contact.source === undefined ? '' : here ? 'this node' : 'the configuration file'],
     ]),

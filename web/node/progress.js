@@ -5,7 +5,7 @@
  * stopped; the note only says that somebody wants to be led, and what was skipped. It holds nothing secret.
  */
 
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 
 const KEY = 'tombolo-setup';
 

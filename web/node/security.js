@@ -5,7 +5,7 @@
  */
 
 /** @import { Panel } from './panel.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
 import { keyed } from './keyed.js';
@@ -25,7 +25,7 @@ const KINDS = new Map([
   ['loop', ['wait', 'loop, not answered']],
   ['flood', ['wait', 'flood, held off']],
   ['login_failed', ['wait', 'failed log-in']],
-  ['pair_failed', ['wait', 'wrong pairing code']],
+  ['pairing', ['wait', 'wrong pairing code']],
 ]);
 
 /** What happened: `from` is a claim. @typedef {{ at: number, kind: string, from: string, detail: string }} Incident */

@@ -5,7 +5,7 @@
  */
 
 /** @import { Context } from './panel.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { AssistantStatus, Session } from '../rpc.d.ts' */
 /** @import { View } from './views.js' */
 import { element } from '../aiui/element.js';
@@ -14,7 +14,7 @@ import { act, FieldError, form, said, selectField, textField } from './form.js';
 import { grantsEditor } from './grants.js';
 import { carryOver, focusedKey, focusKey, keyed } from './keyed.js';
 import { notice } from './notice.js';
-import { ageOf, badge, facts } from './panel.js';
+import { ageOf, badge, facts, fingerprint } from './panel.js';
 import { configure } from './people.js';
 import { keepProgress } from './progress.js';
 import { allowedNow } from './summary.js';
@@ -29,7 +29,7 @@ const MIN_PASSWORD_CHARS = 8;
 export function settingsView(context) {
   const allowed = drawnPart((snapshot) => [snapshot.assistant, snapshot.status?.airtime.share_ms, snapshot.grants], allowedNow);
   const switches = drawnPart(
-    ({ assistant }) => assistant && [assistant.enabled, assistant.trusted_only, assistant.model, assistant.models],
+    ({ assistant }) => assistant && [assistant.enabled, assistant.trusted_only, assistant.model, assistant.models, assistant.ollama_detected],
     ({ assistant }) => element('div', {}, ...(assistant === null ? [] : controls(context, assistant))),
   );
   const sessions = element('ul', { class: 'plain-list rows' });
@@ -40,7 +40,7 @@ export function settingsView(context) {
       ['Up for', info && duration(info.uptime_s * 1000)],
       ['Data', info && element('span', { class: 'mono' }, visibleName(info.data_dir, 200))],
       ['Radio', status && visibleName(status.firmware) && `firmware ${visibleName(status.firmware)}`],
-      ['Radio key', status?.fingerprint && element('span', { class: 'mono' }, status.fingerprint)],
+      ['Radio key', fingerprint(status?.fingerprint)],
     ]),
   );
   const own = drawnPart(({ grants, tools }) => [grants?.find(({ caller }) => caller === 'operator'), tools, context.feed.lacks('grants')], ({ grants, tools }) => {
@@ -142,8 +142,9 @@ function toggle(context, label, what, on, change) {
  * @param {Context} context
  * @param {AssistantStatus} assistant
  */
-export function modelChoice(context, { models, model, ollama_detected: there }) {
+export function modelChoice(context, { models, model: asked, ollama_detected: there }) {
   const names = models ?? [];
+  const model = asked?.name;
   if (names.length === 0) {
     return there
       ? element('p', { class: 'small quiet' }, 'Ollama has no model yet: fetch one with ', element('code', {}, 'ollama pull qwen2.5-coder:7b'))

@@ -5,7 +5,7 @@
  */
 
 /** @import { Context } from './panel.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 /** @import { View } from './views.js' */
 import { byId, element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
@@ -156,7 +156,7 @@ function modelStep(context) {
     title: 'Model',
     lead: 'Questions go to a model on your own machine first.',
     element: place,
-    done: ({ assistant }) => assistant !== null && assistant.ollama_detected && (assistant.models ?? []).length > 0 && (!assistant.model || assistant.models.includes(assistant.model)),
+    done: ({ assistant }) => assistant !== null && assistant.ollama_detected && (assistant.models ?? []).length > 0 && (!assistant.model || assistant.models.includes(assistant.model.name)),
     show({ assistant }) {
       const now = JSON.stringify(assistant && [assistant.models, assistant.model, assistant.ollama_detected, assistant.legs]);
       if (now === written) return;
@@ -195,7 +195,7 @@ function contactStep(context) {
       written = now;
       have.replaceChildren(...contacts.map(({ id, name, pin, fingerprint }) => judged(
         pin === 'configured' || pin === 'confirmed' ? 'good' : 'wait', `${visibleName(name)} ${visibleName(id)}`,
-        fingerprint ? `${pin === 'unconfirmed' ? 'Compare the fingerprint: ' : ''}${fingerprint}` : 'No key yet.',
+        fingerprint ? `${pin === 'unconfirmed' ? 'Compare the fingerprint: ' : ''}${visibleName(fingerprint, 120)}` : 'No key yet.',
       )));
     },
   };

@@ -4,7 +4,7 @@
  * Owns the wording. It says what the daemon says; where something is not known, it says that.
  */
 
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 import { element } from '../aiui/element.js';
 import { visibleName } from '../aiui/untrusted.js';
 import { airSeconds } from './units.js';
@@ -18,7 +18,7 @@ export function allowedNow({ status, assistant, grants }) {
   const lines = [];
   if (assistant !== null) {
     const contacts = assistant.allowed_contacts ?? [];
-    const able = contacts.filter(({ pin, suspended }) => suspended !== true && (pin === 'configured' || pin === 'confirmed'));
+    const able = contacts.filter(({ pin, suspended, denied }) => suspended !== true && denied !== true && (pin === 'configured' || pin === 'confirmed'));
     if (!assistant.enabled) lines.push('Nobody on the mesh is answered.');
     else if (assistant.trusted_only) {
       lines.push(able.length === 0
@@ -29,13 +29,13 @@ export function allowedNow({ status, assistant, grants }) {
       lines.push(`${visibleName(name)} may use ${(grants ?? []).length > 0 ? grants.map((grant) => visibleName(grant)).join(', ') : 'no tools'}.`);
     }
     const waiting = contacts.length - able.length;
-    if (waiting > 0) lines.push(`${waiting} ${waiting === 1 ? 'contact has' : 'contacts have'} no confirmed key or ${waiting === 1 ? 'is' : 'are'} suspended, and may use nothing.`);
+    if (waiting > 0) lines.push(`${waiting} ${waiting === 1 ? 'contact has' : 'contacts have'} no confirmed key or ${waiting === 1 ? 'is' : 'are'} suspended or refused, and may use nothing.`);
     if ((assistant.denied_askers ?? []).length > 0) lines.push(`${assistant.denied_askers.length} refused, whatever they send.`);
     const channels = assistant.channels ?? [];
     lines.push(channels.length === 0 ? 'Questions on channels are not answered, only direct messages.' : `Questions are answered on ${channels.map((name) => `#${visibleName(name)}`).join(', ')} too, where anyone can read the answer.`);
-    if (assistant.cloud === 'none') lines.push('No question leaves for a cloud model.');
-    else if (assistant.cloud === 'operator') lines.push('Your own questions may go to a cloud model when no local one answers; those of peers never.');
-    else if (assistant.cloud === 'all') lines.push(assistant.claude_available ? 'When no local model answers, questions may go to a cloud model.' : 'Questions may go to a cloud model, but none is set up.');
+    lines.push(assistant.claude_available || assistant.openai_configured
+      ? 'When no local model answers, a question may go to a cloud model, as far as assistant.cloud in the configuration allows.'
+      : 'No question leaves for a cloud model: none is set up.');
   }
   const mine = (grants ?? []).find(({ caller }) => caller === 'operator');
   if (mine) lines.push(`You may use ${mine.categories.map(({ category }) => visibleName(category)).join(', ') || 'no tools'} at this page.`);

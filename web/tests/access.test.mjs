@@ -97,7 +97,7 @@ describe('access', { skip: missing }, () => {
         const shot = (/** @type {string} */ state) => page.screenshot({ path: `${OUTPUT}${state}-${name}-${scheme}.png`, animations: 'disabled' });
         const open = (/** @type {string} */ view) => page.locator('#views').getByRole('button', { name: view, exact: true }).click();
         await page.locator('#disk .meter').first().waitFor({ state: 'attached' });
-        world.pending.push(waiting({ arguments: { path: 'notes/t\u202eide.txt' }, tainted_by: 'a web page' }));
+        world.pending.push(waiting({ arguments: { path: 'notes/t\u202eide.txt' } }));
         world.status.stopped = true;
         world.status.refused_radio = { fingerprint: 'aaaa bbbb cccc dddd', owner: 'Another', node: '!70b01002' };
         await page.locator('.card', { hasText: 'service_restart' }).getByRole('button', { name: 'Approve', disabled: false }).waitFor();

@@ -127,7 +127,7 @@ describe('what waits for the operator', { skip: missing || onMock }, () => {
         assert.match(await card.innerText(), /pinned\s+51d0 c3aa 0e9f 6612[\s\S]*new\s+e2e2 0001 9bfa 44c0/);
         await card.getByRole('button', { name: button }).click();
         await card.waitFor({ state: 'detached' });
-        assert.deepEqual(mock.operator.calls, [{ method: 'mesh.peer-accept-key', params: { id: '!b0b0b0b2', fingerprint: 'e2e2 0001 9bfa 44c0', accept } }]);
+        assert.deepEqual(mock.operator.calls, [{ method: 'mesh.peer-accept-key', params: { id: '!b0b0b0b2', fingerprint: 'e2e2 0001 9bfa 44c0', accept, pinned: '51d0 c3aa 0e9f 6612' } }]);
         const ben = world.assistant.allowed_contacts.find(({ name }) => name === 'Ben');
         assert.equal(ben?.fingerprint, accept ? 'e2e2 0001 9bfa 44c0' : '51d0 c3aa 0e9f 6612');
         // Refused, his first key still waits to be compared.

@@ -96,7 +96,7 @@ export class MockOperator {
     const { name } = world.pairing;
     world.pairing = null;
     world.assistant.allowed_contacts.push({
-      id: '!c0ffee01', name, fingerprint: '77aa 0c11 b2d4 90fe', pin: 'confirmed', foreign_fingerprint: null, grants: ['system'], source: 'node', caller: 'key:cGFpcmVk',
+      id: '!c0ffee01', name, fingerprint: '77aa 0c11 b2d4 90fe', pin: 'confirmed', foreign_fingerprint: null, grants: ['system'], source: 'node', key: 'cGFpcmVk',
     });
     world.grants.push({ caller: 'key:cGFpcmVk', name, source: 'default', in_force: true, categories: [{ category: 'system' }], tools: [], history: [] });
     this.changed('contacts');
@@ -130,7 +130,7 @@ export class MockOperator {
       row.categories = row.categories.filter((given) => given.category !== category);
       if (granted) row.categories.push({ category, ...(until ? { until } : {}) });
       row.history.push({ at: Date.now(), by: 'page', category, granted, ...(until ? { until } : {}) });
-      const contact = world.assistant.allowed_contacts.find((contact) => contact.caller === caller);
+      const contact = world.assistant.allowed_contacts.find(({ key }) => `key:${key}` === caller);
       if (contact !== undefined) contact.grants = row.categories.map((given) => given.category);
     }
     row.source = 'grants.json';
@@ -159,8 +159,13 @@ export class MockOperator {
       assistant.allowed_contacts = assistant.allowed_contacts.filter((known) => known !== found);
     } else if (params.suspend) contact(params.suspend.id).suspended = true;
     else if (params.unsuspend) contact(params.unsuspend.id).suspended = false;
-    else if (params.deny) assistant.denied_askers.push(params.deny.asker);
-    else if (params.undeny) assistant.denied_askers = assistant.denied_askers.filter((asker) => asker !== params.undeny.asker);
+    else if (params.deny) {
+      assistant.denied_askers.push(params.deny.asker);
+      assistant.denied?.push({ asker: params.deny.asker, source: 'node' });
+    } else if (params.undeny) {
+      assistant.denied_askers = assistant.denied_askers.filter((asker) => asker !== params.undeny.asker);
+      assistant.denied = assistant.denied?.filter(({ asker }) => asker !== params.undeny.asker);
+    }
     else if (params.rename) {
       if (params.rename.name.length > 39) throw wrong('name', 'a name has at most 39 bytes');
       contact(params.rename.id).name = params.rename.name;
@@ -168,20 +173,21 @@ export class MockOperator {
     else if (typeof params.enabled === 'boolean') assistant.enabled = params.enabled;
     else if (typeof params.model === 'string') {
       if (!assistant.models.includes(params.model)) throw wrong('model', `Ollama has no model ${params.model}`);
-      assistant.model = params.model;
+      assistant.model = { name: params.model, source: 'node' };
     } else throw new Refused('invalid_params', 'exactly one change is needed');
     this.changed('contacts');
     return assistant;
   }
 
-  /** @param {World} world @param {{ id: string, fingerprint: string, accept: boolean }} params */
-  #key(world, { id, fingerprint, accept }) {
+  /** @param {World} world @param {{ id: string, fingerprint: string, accept: boolean, pinned?: string }} params */
+  #key(world, { id, fingerprint, accept, pinned }) {
     const contact = world.assistant.allowed_contacts.find((contact) => contact.id === id);
     if (contact === undefined) throw wrong('id', `${id} is no contact`);
+    if (pinned !== undefined && pinned !== contact.fingerprint) throw wrong('pinned', 'another key is pinned by now');
     if (contact.foreign_fingerprint === fingerprint) {
       if (accept) Object.assign(contact, { fingerprint, pin: 'confirmed' });
       contact.foreign_fingerprint = null;
-      if (accept) world.pending = world.pending.filter((call) => call.caller !== contact.caller);
+      if (accept) world.pending = world.pending.filter((call) => call.caller !== `key:${contact.key}`);
     } else if (contact.fingerprint === fingerprint) {
       Object.assign(contact, accept ? { pin: 'confirmed' } : { fingerprint: null, pin: 'none' });
     } else throw wrong('fingerprint', 'that key is not asked about');

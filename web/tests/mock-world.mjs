@@ -43,15 +43,16 @@ export function lively() {
     },
     assistant: {
       enabled: true, trusted_only: true, denied_askers: [], trigger: '!ai', channels: ['bots'], ollama_detected: true,
-      models: ['qwen2.5-coder:7b', 'llama3.2:3b'], claude_available: false, model: 'qwen2.5-coder:7b', cloud: 'operator',
+      models: ['qwen2.5-coder:7b', 'llama3.2:3b'], claude_available: false, openai_configured: false, model: { name: 'qwen2.5-coder:7b', source: 'configuration' },
+      cloud: { requests_24h: 2, bytes_24h: 18_400, last: { at: now - 5_400_000, turn_id: 't0', leg: 'claude', bytes: 9100, content: ['question', 'history'] } }, denied: [], pairing: null, warnings: [],
       legs: [
         { name: 'ollama', state: 'ready', reason: null },
         { name: 'claude', state: 'unavailable', reason: 'no key in secrets/claude-api-key' },
         { name: 'offline', state: 'ready', reason: null },
       ],
       allowed_contacts: [
-        { id: '!a1b2c3d4', name: 'Ana', fingerprint: '8c11 5e0f a9d3 2b47', pin: 'configured', foreign_fingerprint: null, grants: ['system'], source: 'configuration', caller: 'key:QW5h', queries: { used: 3, limit: 20 } },
-        { id: '!b0b0b0b2', name: 'Ben', fingerprint: '51d0 c3aa 0e9f 6612', pin: 'unconfirmed', foreign_fingerprint: 'e2e2 0001 9bfa 44c0', grants: [], source: 'node', caller: 'key:QmVu', queries: { used: 0, limit: 20 } },
+        { id: '!a1b2c3d4', name: 'Ana', fingerprint: '8c11 5e0f a9d3 2b47', pin: 'configured', foreign_fingerprint: null, grants: ['system'], source: 'configuration', key: 'QW5h', suspended: false, denied: false, queries: { used: 3, limit: 20 } },
+        { id: '!b0b0b0b2', name: 'Ben', fingerprint: '51d0 c3aa 0e9f 6612', pin: 'unconfirmed', foreign_fingerprint: 'e2e2 0001 9bfa 44c0', grants: [], source: 'node', key: 'QmVu', suspended: false, denied: false, queries: { used: 0, limit: 20 } },
       ],
     },
     messages: [

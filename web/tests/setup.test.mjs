@@ -68,11 +68,11 @@ for (const [name, size] of /** @type {[string, typeof WIDE][]} */ ([['1280', WID
       world.assistant.ollama_detected = true;
       mock.events.publish('changed', { what: 'legs' });
       await step.getByText('ollama pull').waitFor();
-      Object.assign(world.assistant, { models: ['qwen2.5-coder:7b', 'llama3.2:3b'], model: 'qwen2.5-coder:7b' });
+      Object.assign(world.assistant, { models: ['qwen2.5-coder:7b', 'llama3.2:3b'], model: { name: 'qwen2.5-coder:7b', source: 'configuration' } });
       mock.events.publish('changed', { what: 'legs' });
       await step.getByLabel('Local model').selectOption('llama3.2:3b');
       await page.locator('#notices', { hasText: 'llama3.2:3b is asked from now on' }).waitFor();
-      assert.equal(world.assistant.model, 'llama3.2:3b');
+      assert.equal(world.assistant.model?.name, 'llama3.2:3b');
       await step.getByRole('button', { name: 'Continue' }).click();
 
       // Left here, and gone on with: after a reload, and from another view.
@@ -103,7 +103,7 @@ for (const [name, size] of /** @type {[string, typeof WIDE][]} */ ([['1280', WID
       const summary = await step.innerText();
       assert.match(summary, /Only contacts are answered: Ana\./);
       assert.match(summary, /Ana may use system\./);
-      assert.match(summary, /Your own questions may go to a cloud model when no local one answers; those of peers never\./);
+      assert.match(summary, /No question leaves for a cloud model: none is set up\./);
       assert.match(summary, /Answers may take 180 s on air in an hour, of 360 s/);
       await step.getByRole('button', { name: 'To the node' }).click();
       const chat = await chatFrame(page);
