@@ -49,7 +49,7 @@ export function assistantPanel() {
 function legList(assistant) {
   const list = element('ul', { class: 'legs', 'aria-label': 'Models, in the order in which they are asked' });
   for (const leg of assistant.legs ?? legsOfOld(assistant)) {
-    const word = visibleName(leg.state).replaceAll('_', ' ');
+    const word = visibleName(leg.state, 24).replaceAll('_', ' ');
     list.append(
       element(
         'li',

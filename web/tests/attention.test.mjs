@@ -137,6 +137,24 @@ describe('what waits for the operator', { skip: missing || onMock }, () => {
     });
   }
 
+  test('by keyboard alone: to the call, approved; the focus is not lost in between', async () => {
+    const { page, world, mock, close } = await openNode(browser, server, { view: 'status', change: calm });
+    world.pending.push(waiting());
+    await page.locator('.card button:not([aria-disabled])', { hasText: 'Approve' }).waitFor();
+    for (let presses = 0; presses < 40; presses += 1) {
+      await page.keyboard.press('Tab');
+      if ((await page.evaluate(() => document.activeElement?.textContent)) === 'Approve') break;
+    }
+    // News while the focus is there: another call comes.
+    world.pending.push(waiting({ id: 'c2', tool: 'files_write' }));
+    await page.locator('.card', { hasText: 'files_write' }).waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement?.textContent), 'Approve');
+    await page.keyboard.press('Enter');
+    await page.locator('.card', { hasText: 'service_restart' }).waitFor({ state: 'detached' });
+    assert.deepEqual(mock.operator.calls, [{ method: 'assistant.confirm-tool', params: { id: 'c1', approve: true } }]);
+    await close();
+  });
+
   test('what is put off stays among the contacts', async () => {
     const { page, close } = await openNode(browser, server);
     await page.locator('#attention').getByRole('button', { name: 'Later' }).click();
