@@ -213,6 +213,10 @@ function passwordForms(context) {
       viewer.input.value = '';
       context.feed.refresh('sessions');
       notice('Viewers can log in with it.');
-    })),
+    }), act('Let nobody look', async () => {
+      await context.client.call('auth.set-password', { role: 'viewer', new: null });
+      context.feed.refresh('sessions');
+      notice('There are no viewers any more.');
+    }, { class: 'bare', sure: 'Take their password away?', key: 'no-viewers' })),
   );
 }

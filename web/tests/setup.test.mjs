@@ -155,6 +155,15 @@ describe('who may log in', { skip: missing || onMock }, () => {
     await page.locator('#notices', { hasText: 'Viewers can log in with it.' }).waitFor();
     assert.equal(mock.viewerPassword, 'only for looking');
     assert.equal(await field.inputValue(), '', 'no password stays in the page');
+    await page.getByRole('button', { name: 'Let nobody look' }).click();
+    await page.getByRole('button', { name: 'Take their password away?' }).click();
+    await page.locator('#notices', { hasText: 'There are no viewers any more.' }).waitFor();
+    assert.equal(mock.viewerPassword, null);
+    await page.getByText('Change your password').click();
+    await page.getByLabel('Your password now').fill('not that one');
+    await page.getByLabel('New password').fill('another long enough');
+    await page.getByRole('button', { name: 'Change it' }).click();
+    await page.locator('.field', { has: page.getByLabel('Your password now') }).getByText('That did not match.').waitFor();
     assert.deepEqual(faults, []);
     await close();
   });
