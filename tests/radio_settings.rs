@@ -283,8 +283,11 @@ async fn each_part_that_is_not_ready_fails_the_check_by_itself() {
 #[tokio::test]
 async fn without_a_local_model_a_key_for_another_leg_is_enough_where_everybody_may_use_it() {
     let nowhere = "[radio]\nport = \"sim\"\n[assistant.ollama]\nurl = \"http://127.0.0.1:9\"\n";
-    for (key, leg) in [("claude-api-key", "Claude"), ("openai-api-key", "OpenAI-compatible")] {
-        let machine = Machine::new(nowhere);
+    let openai = "[assistant.openai]\nurl = \"https://models.example/v1\"\nmodel = \"toy\"\n";
+    for (key, leg, more) in
+        [("claude-api-key", "Claude", ""), ("openai-api-key", "OpenAI-compatible", openai)]
+    {
+        let machine = Machine::new(&format!("{nowhere}{more}"));
         secret(&machine, key, 0o600);
         let output = machine.run(&["check"]).await;
         let text = out(&output);
