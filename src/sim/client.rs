@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use meshtastic::Message as _;
 use meshtastic::protobufs::{
-    Heartbeat, MeshPacket, PortNum, ToRadio, mesh_packet, routing, to_radio,
+    Heartbeat, MeshPacket, PortNum, ToRadio, from_radio, mesh_packet, routing, to_radio,
 };
 
 use super::stream::{Conn, Line};
@@ -82,6 +82,7 @@ impl World {
             return;
         }
         self.phone.last_input_us = self.now_us;
+        self.phone.spoken = true;
         match message.payload_variant {
             Some(to_radio::PayloadVariant::WantConfigId(nonce)) => self.handshake(nonce),
             Some(to_radio::PayloadVariant::Packet(packet)) => self.client_packet(packet),
@@ -98,9 +99,14 @@ impl World {
         self.phone.streaming = false;
         let frames = self.device.handshake(nonce, self.metrics());
         for variant in frames {
+            let metadata = matches!(variant, from_radio::PayloadVariant::Metadata(_));
             self.frame(variant);
+            if metadata {
+                self.region_presets();
+            }
         }
         self.phone.streaming = true;
+        self.replay(nonce);
         self.wake_client();
     }
 

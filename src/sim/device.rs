@@ -3,12 +3,13 @@
 //! Owns what survives a reboot, and the contents and order of the handshake. Must not send anything.
 
 use meshtastic::protobufs::{
-    Channel, ChannelSettings, Config, DeviceMetadata, DeviceMetrics, DeviceUiConfig, FileInfo,
-    HardwareModel, ModuleConfig, ModuleSettings, MyNodeInfo, NodeInfo, Position, User, channel,
-    config, from_radio::PayloadVariant, module_config,
+    Channel, ChannelSettings, Config, Data, DeviceMetadata, DeviceMetrics, DeviceUiConfig,
+    FileInfo, HardwareModel, ModuleConfig, ModuleSettings, MyNodeInfo, NodeInfo, Position, User,
+    channel, config, from_radio::PayloadVariant, module_config,
 };
 
 use super::config::{SimConfig, invented};
+use super::newer::is_2_8;
 use crate::node::PublicKey;
 use tombolo_hw::lora::Modem;
 use tombolo_hw::region::Region;
@@ -50,6 +51,8 @@ pub(super) struct Saved {
 #[derive(Debug, Clone)]
 pub(super) struct KnownNode {
     pub info: NodeInfo,
+    /// Its last position or telemetry.
+    pub cached: Option<Data>,
     /// Written to its flash. The table is saved at most once a minute.
     pub saved: bool,
 }
@@ -143,7 +146,9 @@ impl Device {
     pub fn modem(&self) -> Option<Modem> {
         let lora = self.lora();
         let wide = self.region().is_some_and(|r| r.wide);
-        Modem::from_settings(
+        let newer = is_2_8(&self.firmware);
+        let modem_of = if newer { Modem::from_settings_2_8 } else { Modem::from_settings };
+        modem_of(
             lora.use_preset,
             lora.modem_preset,
             lora.bandwidth,
@@ -183,7 +188,7 @@ impl Device {
     /// Takes a line into the node table, in place of the one with this number.
     pub fn remember(&mut self, info: NodeInfo) {
         match self.node_mut(info.num) {
-            Some(known) => *known = KnownNode { info, saved: false },
+            Some(known) => (known.info, known.saved) = (info, false),
             None => {
                 if self.nodes.len() >= MAX_NODES {
                     let oldest =
@@ -192,7 +197,7 @@ impl Device {
                         self.nodes.remove(place);
                     }
                 }
-                self.nodes.push(KnownNode { info, saved: false });
+                self.nodes.push(KnownNode { info, cached: None, saved: false });
             }
         }
     }
@@ -254,8 +259,8 @@ impl Device {
             frames.extend(self.modules.iter().map(|m| {
                 PayloadVariant::ModuleConfig(ModuleConfig { payload_variant: Some(m.clone()) })
             }));
-            // Three modules that this firmware was built without: empty, but sent.
-            for _ in 0..3 {
+            // Modules that this firmware was built without, or whose settings it hides: empty, but sent.
+            for _ in 0..if is_2_8(&self.firmware) { 4 } else { 3 } {
                 frames.push(PayloadVariant::ModuleConfig(ModuleConfig::default()));
             }
         }

@@ -11,14 +11,17 @@ mod air;
 mod client;
 mod config;
 mod device;
+mod distance;
 mod engine;
 mod ether;
+mod newer;
 mod peers;
 mod phone;
 mod pty;
 mod receive;
 mod router;
 mod scenario;
+mod stats;
 mod stream;
 mod world;
 

@@ -4,12 +4,14 @@
 //! client. Must not know who really sent a packet: a radio doesn't either.
 
 use meshtastic::Message as _;
+use meshtastic::protobufs::config::device_config::Role;
 use meshtastic::protobufs::{
     Data, MeshPacket, NodeInfo, PortNum, Routing, User, mesh_packet, routing,
 };
 
 use super::air::{AirPacket, Lock};
 use super::device::user;
+use super::router::last_byte;
 use super::world::World;
 
 /// What the radio can make of a packet.
@@ -29,7 +31,9 @@ impl World {
         }
         let airtime = self.airtime_us(&packet);
         self.hear_airtime(airtime);
+        self.counters.heard += 1;
         if self.has_collided() {
+            self.counters.bad += 1;
             return;
         }
         self.debug(
@@ -49,8 +53,10 @@ impl World {
             self.answer(&packet, &opened);
         }
         if !new {
+            self.counters.known += 1;
             return;
         }
+        self.pass_on(&packet);
         self.note_node(&packet, snr);
         let signed = packet.signed && matches!(opened, Opened::Channel(_));
         let mut shown = MeshPacket {
@@ -82,6 +88,12 @@ impl World {
             }
             Opened::Channel(index) => {
                 self.learn(&packet);
+                let cached = [PortNum::PositionApp as i32, PortNum::TelemetryApp as i32];
+                if let Some(node) = self.device.node_mut(packet.from)
+                    && cached.contains(&packet.data.portnum)
+                {
+                    node.cached = Some(packet.data.clone());
+                }
                 shown.channel = index;
                 shown.payload_variant = Some(mesh_packet::PayloadVariant::Decoded(packet.data));
             }
@@ -93,6 +105,23 @@ impl World {
         }
         if to_us || shown.to == u32::MAX {
             self.show_client(shown, signed);
+        }
+    }
+
+    /// A radio that is no mute client passes on what is not for itself, once, and pays for it with its own airtime.
+    fn pass_on(&mut self, packet: &AirPacket) {
+        let mute = self.device.owner.role == Role::ClientMute as i32;
+        if mute || packet.to == self.device.num || packet.hop_limit == 0 || self.over_duty() {
+            return;
+        }
+        let copy = AirPacket {
+            hop_limit: packet.hop_limit - 1,
+            relay: last_byte(self.device.num),
+            ..packet.clone()
+        };
+        let priority = mesh_packet::Priority::Default as i32;
+        if self.enqueue(copy, priority, 1).is_err() {
+            self.debug("Router", "not passed on");
         }
     }
 

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use meshtastic::protobufs::from_radio;
+
 use super::air::{AirPacket, Meter, Recent, Rng, Transmission};
 use super::client::AtDoor;
 use super::config::{SimConfig, SimPeer};
@@ -15,7 +17,8 @@ use super::ether::Relayed;
 use super::peers::Peer;
 use super::phone::Phone;
 use super::router::Transmitter;
-use super::stream::Conn;
+use super::stats::{self, Counters};
+use super::stream::{Conn, Line};
 
 /// Events that may wait at once. Above it new ones are dropped, as if lost on the air.
 const MAX_EVENTS: usize = 65_536;
@@ -40,6 +43,8 @@ pub(super) enum Event {
     Retry { boot: u64, id: u32 },
     /// Own telemetry goes to the client.
     Telemetry { boot: u64 },
+    /// Own counters go to the client.
+    LocalStats { boot: u64 },
     /// The node table is saved.
     Save { boot: u64 },
     /// Has the client said anything lately?
@@ -81,6 +86,7 @@ pub(super) struct World {
     pub tx: Transmitter,
     pub meter: Meter,
     pub seen: Recent<(u32, u32)>,
+    pub counters: Counters,
     /// When a client set the clock, and to what.
     pub clock: Option<(u64, u32)>,
     // The rest of the world:
@@ -106,6 +112,7 @@ impl World {
             tx: Transmitter::default(),
             meter: Meter::new(),
             seen: Recent::new(HISTORY),
+            counters: Counters::default(),
             clock: None,
             peers: config.peers.iter().cloned().map(Peer::new).collect(),
             relayed: Relayed::default(),
@@ -174,6 +181,7 @@ impl World {
             | Event::TxDone { boot }
             | Event::Retry { boot, .. }
             | Event::Telemetry { boot }
+            | Event::LocalStats { boot }
             | Event::Save { boot }
             | Event::Reboot { boot, .. }
             | Event::OwnRelayed { boot, .. }
@@ -182,6 +190,7 @@ impl World {
             Event::TxDone { .. } => self.tx_done(),
             Event::Retry { id, .. } => self.retry(id),
             Event::Telemetry { .. } => self.telemetry(),
+            Event::LocalStats { .. } => self.local_stats(),
             Event::Save { .. } => self.save_nodes(),
             Event::Reboot { downtime, .. } => self.go_down(downtime),
             Event::OwnRelayed { id, airtime_us, .. } => self.own_relayed(id, airtime_us),
@@ -203,6 +212,7 @@ impl World {
         self.phone.forget(self.config.reboot_closes);
         self.tx = Transmitter::default();
         self.seen = Recent::new(HISTORY);
+        self.counters = Counters::default();
         self.clock = None;
         self.meter.forget();
         self.device.restart();
@@ -214,8 +224,13 @@ impl World {
         self.booted_us = self.now_us;
         let boot = self.boot;
         self.after(60_000_000, Event::Telemetry { boot });
+        self.after(stats::EVERY_US, Event::LocalStats { boot });
         self.after(60_000_000, Event::Save { boot });
         self.boot_text();
+        // On a serial line 2.7 says so; 2.8 wants to, and does not.
+        if !self.is_2_8() && self.phone.conn.as_ref().is_some_and(|c| c.line == Line::Serial) {
+            self.frame(from_radio::PayloadVariant::Rebooted(true));
+        }
         self.queue_status(0, 0);
     }
 

@@ -234,7 +234,9 @@ impl Town {
 
     /// The texts that our radio transmitted, each try.
     pub fn texts(&self) -> Vec<Transmission> {
-        self.sim.transmissions().into_iter().filter(|sent| sent.port == TEXT).collect()
+        let ours = SimConfig::default().num;
+        let sent = self.sim.transmissions().into_iter();
+        sent.filter(|sent| sent.port == TEXT && sent.from == ours).collect()
     }
 }
 

@@ -41,7 +41,8 @@ impl Mesh {
             return;
         }
         self.nodes.heard(packet, radio.my_node, now);
-        if !ours && packet.from.is_peer() {
+        // After a handshake firmware 2.8 gives old packets of others again: whose they are is not there for that.
+        if !ours && received && packet.from.is_peer() {
             self.outbox.heard(packet.from, now);
         }
         let Payload::Data(data) = &packet.payload else { return };
