@@ -15,6 +15,9 @@ fn main() -> ExitCode {
         Command::Session(args) => tombolo::cli::session::run(args),
         Command::Airtime(args) => tombolo::cli::airtime::run(args),
         Command::Operator(args) => tombolo::cli::operator::run(args),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => tombolo::cli::mcp::run(args),
+        Command::Grants(args) => tombolo::cli::grants::run(args),
         Command::Radio(args) => tombolo::cli::radio::run(args),
         Command::Check(args) => tombolo::cli::check::run(args),
         Command::Udev(args) => tombolo::cli::udev::run(args),

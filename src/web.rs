@@ -1,18 +1,20 @@
-//! The web server: the embedded pages, `/rpc` and `/healthz`.
+//! The web server: the embedded pages, `/rpc`, `/events`, `/healthz` and `/metrics`.
 //!
 //! Owns the routes, the check of `Host` before all of them, and the security headers after all of them.
 //! Decides nothing about a call: that is RPC's.
 
 pub mod assets;
 pub mod connection;
+pub mod forwarded;
 pub mod headers;
 pub mod health;
 pub mod hosts;
+pub mod seats;
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -39,6 +41,8 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/chat", get(async || Redirect::permanent("/chat/")))
         .route("/chat/", page(&aiui, Kind::ChatPage))
         .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
+        .route("/events", get(rpc::events::stream::get).with_state(Arc::clone(&services)))
+        .route("/metrics", get(rpc::metrics::get).with_state(Arc::clone(&services)))
         .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
     for asset in node_files {
         if asset.name == "icon.svg" {
@@ -62,7 +66,12 @@ pub async fn serve(listener: TcpListener, services: Arc<Services>, cancel: Cance
         cancel.cancelled().await;
         services.turns.stop_all();
     };
-    tokio::join!(connection::accept(listener, router, cancel.clone()), stopping);
+    let feeding = rpc::events::sources::run(Arc::clone(&services), cancel.clone());
+    tokio::join!(
+        connection::accept(listener, router, services.seats.clone(), cancel.clone()),
+        stopping,
+        feeding
+    );
 }
 
 /// Around every route: nothing is looked at under a foreign name, and nothing leaves without its headers.
@@ -95,14 +104,20 @@ async fn node_page(
     headers: HeaderMap,
     peer: Option<Extension<Peer>>,
 ) -> Response {
+    // The same link as is printed, in a form that survives programs which cut a `#` off.
+    let setup = uri.query().and_then(|query| query.strip_prefix("setup="));
+    if let Some(token) = setup.and_then(rpc::auth::Token::parse) {
+        return Redirect::to(&format!("/#setup={}", token.text())).into_response();
+    }
     let token = uri.query().and_then(|query| query.strip_prefix("login="));
     let Some(token) = token.filter(|_| method == Method::GET) else {
-        return of_kind(body(page.index.as_deref()), Kind::NodePage);
+        return of_kind(body(page.index.as_deref(), &headers), Kind::NodePage);
     };
-    let client = rpc::http::client(&headers, peer.as_deref());
+    let (services, peer) = (&page.services, peer.as_deref());
+    let client = services.client(&headers, peer);
     let mut response = Redirect::to("/").into_response();
-    if let Some(new) = page.services.auth.redeem_link(token, &client).await {
-        rpc::http::set_cookie(&mut response, &new.token, false);
+    if let Some(new) = services.auth.redeem_link(token, &client).await {
+        rpc::http::set_cookie(&mut response, &new.token, services.forwarded.is_tls(&headers, peer));
     }
     response
 }
@@ -112,15 +127,15 @@ async fn healthz(State(services): State<Arc<Services>>) -> Response {
 }
 
 /// A folder's page, which has an address of its own, and its other files.
-fn split(assets: Vec<Asset>) -> (Option<Arc<Asset>>, Vec<Arc<Asset>>) {
+fn split(assets: Vec<Arc<Asset>>) -> (Option<Arc<Asset>>, Vec<Arc<Asset>>) {
     let (pages, files): (Vec<_>, Vec<_>) =
-        assets.into_iter().map(Arc::new).partition(|asset| asset.name == "index.html");
+        assets.into_iter().partition(|asset| asset.name == "index.html");
     (pages.into_iter().next(), files)
 }
 
 fn page(index: &Option<Arc<Asset>>, kind: Kind) -> MethodRouter {
     let index = index.clone();
-    get(async move || of_kind(body(index.as_deref()), kind))
+    get(async move |headers: HeaderMap| of_kind(body(index.as_deref(), &headers), kind))
 }
 
 fn file(asset: &Arc<Asset>, kind: Kind) -> MethodRouter {
@@ -131,21 +146,49 @@ fn file(asset: &Arc<Asset>, kind: Kind) -> MethodRouter {
             .iter()
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
-            .any(|etag| etag.trim().trim_start_matches("W/").as_bytes() == asset.etag.as_bytes());
-        let mut response =
-            if known { StatusCode::NOT_MODIFIED.into_response() } else { body(Some(&asset)) };
-        response.headers_mut().insert(header::ETAG, asset.etag.clone());
+            .map(|etag| etag.trim().trim_start_matches("W/").as_bytes())
+            .any(|etag| etag == asset.etag.as_bytes() || etag == asset.gzip_etag.as_bytes());
+        let mut response = if known {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            body(Some(&asset), &headers)
+        };
+        let packed = asset.gzip.is_some() && takes_gzip(&headers);
+        let etag = if packed { &asset.gzip_etag } else { &asset.etag };
+        response.headers_mut().insert(header::ETAG, etag.clone());
         of_kind(response, kind)
     })
 }
 
-fn body(asset: Option<&Asset>) -> Response {
-    match asset {
-        Some(asset) => {
-            ([(header::CONTENT_TYPE, asset.content_type.clone())], asset.bytes).into_response()
+fn body(asset: Option<&Asset>, headers: &HeaderMap) -> Response {
+    let Some(asset) = asset else { return StatusCode::NOT_FOUND.into_response() };
+    let content_type = (header::CONTENT_TYPE, asset.content_type.clone());
+    let vary = (header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    match &asset.gzip {
+        Some(packed) if takes_gzip(headers) => {
+            let encoding = (header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            ([content_type, vary, encoding], packed.clone()).into_response()
         }
-        None => StatusCode::NOT_FOUND.into_response(),
+        _ => ([content_type, vary], asset.bytes).into_response(),
     }
+}
+
+/// Named, and not with a weight of nothing. `*` counts as not: whoever writes it can read the plain form too.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|coding| {
+            let mut parts = coding.split(';').map(str::trim);
+            let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+            let refused = parts.any(|weight| {
+                let weight = weight.to_ascii_lowercase().replace(' ', "");
+                weight.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0f32))
+            });
+            named && !refused
+        })
 }
 
 fn of_kind(mut response: Response, kind: Kind) -> Response {

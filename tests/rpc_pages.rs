@@ -109,6 +109,38 @@ async fn every_file_that_a_page_names_is_served_and_cached_by_its_content() {
 }
 
 #[tokio::test]
+async fn pages_and_files_come_compressed_to_whoever_takes_that() {
+    let folder = folder();
+    let node = Node::start(folder.path()).await;
+    for path in ["/", "/aiui/", "/chat/", "/main.js", "/aiui/palette.css"] {
+        let head = async |coding: &str| {
+            let answer = node.request("HEAD", path).header("Accept-Encoding", coding).send().await;
+            assert_eq!(answer.status, 200, "{path}");
+            assert_eq!(answer.header("vary"), Some("Accept-Encoding"), "{path}");
+            let length: usize = answer.header("content-length").unwrap().parse().unwrap();
+            let header = |name| answer.header(name).map(str::to_owned);
+            (header("content-encoding"), length, header("etag"))
+        };
+        let (plain, whole, etag) = head("br, identity").await;
+        assert_eq!(plain, None, "{path}");
+        for coding in ["gzip", "deflate, GZIP;q=0.5, br", "br , gzip ; q=1"] {
+            let (packed, length, packed_etag) = head(coding).await;
+            assert_eq!(packed.as_deref(), Some("gzip"), "{path} {coding}");
+            assert!(length < whole, "{path}: {length} of {whole}");
+            assert!(etag.is_none() || packed_etag != etag, "{path}: another form, another name");
+        }
+        for coding in ["gzip;q=0", "gzip; q=0.000", "*", "gzipped", ""] {
+            assert_eq!(head(coding).await.0, None, "{path} {coding}");
+        }
+        if let (_, _, Some(etag)) = head("gzip").await {
+            let again = node.request("GET", path).header("If-None-Match", &etag).send().await;
+            assert_eq!((again.status, again.body.as_str()), (304, ""), "{path}");
+        }
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_404_and_a_wrong_method_405() {
     let folder = folder();
     let node = Node::start(folder.path()).await;
@@ -124,7 +156,7 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
         "/tsconfig.json",
         "/index.html",
         "/node/main.js",
-        "/events",
+        "/events/",
         "//healthz",
     ] {
         let answer = node.get(path).await;
@@ -137,6 +169,7 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
         ("OPTIONS", "/rpc"),
         ("POST", "/"),
         ("POST", "/healthz"),
+        ("POST", "/events"),
         ("DELETE", "/aiui/"),
     ] {
         let answer = node.request(method, path).send().await;

@@ -33,6 +33,8 @@ export interface ChatResult {
   /** `answered`, `stopped` or `failed` */
   status?: string;
   reasons?: LegReason[];
+  /** A call that waits for the operator; it is asked in the node page, never in the chat. */
+  pending?: { id: string; tool: string; arguments: unknown; expires_in_ms: number };
 }
 
 /** One line of `assistant.history`, oldest first: a question or its answer. */
@@ -80,6 +82,10 @@ export interface MeshStatus {
   parts_waiting: number;
   kept_answers: number;
   airtime: Airtime;
+  /** Did the operator stop all answers? */
+  stopped?: boolean;
+  /** Another radio than the last one; it is not used until the operator accepts it. */
+  refused_radio?: { fingerprint: string; owner: string; node: string } | null;
 }
 
 export interface Delivery {
@@ -124,17 +130,35 @@ export interface Contact {
   id: string;
   name: string;
   fingerprint: string | null;
-  /** `configured`, `unconfirmed` or `none` */
+  /** `configured`, `confirmed`, `unconfirmed` or `none` */
   pin: string;
   foreign_fingerprint: string | null;
   grants: string[];
+  /** `configuration` or `node`: only the latter can be removed here. */
+  source?: string;
+  suspended?: boolean;
+  /** Refused, by its number or its key. */
+  denied?: boolean;
+  /** The pinned key, in base64: with `key:` before it, its name among the callers of the grants. */
+  key?: string | null;
+  /** Questions in the rolling hour, and how many there may be. */
+  queries?: { used: number; limit: number } | null;
 }
 
 export interface Leg {
   name: string;
-  /** `ready`, `failing`, `resting` or `unavailable` */
+  /** `ready`, `failing`, `resting`, `unconfigured` or `unavailable` */
   state: string;
   reason?: string | null;
+  /** Seconds until it is asked again. */
+  rests_for_s?: number | null;
+}
+
+/** What left for a cloud in the last 24 hours. */
+export interface CloudUse {
+  requests_24h: number;
+  bytes_24h: number;
+  last: { at: number; turn_id: string; leg: string; bytes: number; content: string[] } | null;
 }
 
 /** `mesh.assistant-status` */
@@ -149,6 +173,121 @@ export interface AssistantStatus {
   models: string[];
   claude_available: boolean;
   legs?: Leg[];
+  openai_configured?: boolean;
+  /** The local model that is asked, and where that stands: `configuration` or `node`. */
+  model?: { name: string; source: string } | null;
+  cloud?: CloudUse | null;
+  /** Who is refused, and where that stands: what stands in the configuration can't be taken back here. */
+  denied?: { asker: string; source: string }[];
+  /** The open pairing, without its code. */
+  pairing?: { name: string; expires_in_s: number; tries_left: number } | null;
+  /** What is odd about the contacts. */
+  warnings?: string[];
+}
+
+/** A row of `assistant.pending`: a call that waits for a person. */
+export interface Pending {
+  id: string;
+  caller: string;
+  name: string;
+  tool: string;
+  category: string;
+  arguments: unknown;
+  /** Unix milliseconds. */
+  asked_at: number;
+  expires_in_ms: number;
+  /** May the peer that asked confirm it too, with a code by radio? */
+  code_for_peer: boolean;
+}
+
+/** A row of `assistant.grants-list`; times are Unix milliseconds. */
+export interface CallerGrants {
+  /** `operator` or `key:…` */
+  caller: string;
+  name: string;
+  /** `default`, `configuration` or `grants.json` */
+  source: string;
+  in_force?: boolean;
+  categories: { category: string; until?: number }[];
+  /** `mode`: `always`, `ask` or `never` */
+  tools: { tool: string; mode: string; until?: number }[];
+  history: GrantChange[];
+}
+
+export interface GrantChange {
+  at: number;
+  by?: string;
+  category?: string;
+  granted?: boolean;
+  tool?: string;
+  mode?: string | null;
+  until?: number;
+}
+
+/** A row of `assistant.list-tools`. */
+export interface Tool {
+  name: string;
+  description: string;
+  category: string;
+  destructive: boolean;
+  granted: boolean;
+}
+
+/** A row of `assistant.ledger`. */
+export interface LedgerCall {
+  at: number;
+  turn_id: string;
+  caller: string;
+  tool: string;
+  category: string | null;
+  outcome: string;
+  millis: number;
+}
+
+/** A row of `auth.sessions`; times are Unix milliseconds. */
+export interface Session {
+  id: string;
+  role: string;
+  since: number;
+  last_seen: number;
+  address: string | null;
+  current: boolean;
+}
+
+/** A row of `system.log`, and an event `log`. */
+export interface LogLine {
+  seq: number;
+  at: number;
+  /** `ERROR`, `WARN` or `INFO`, in any case */
+  level: string;
+  target: string;
+  message: string;
+}
+
+/** A row of `mesh.history`: one hour. */
+export interface HistoryHour {
+  /** Unix milliseconds. */
+  from: number;
+  /** Own sending, milliseconds. */
+  own_ms: number;
+  /** Channel use, where the radio says so. */
+  channel_percent?: number | null;
+  answered: number;
+  refused: number;
+}
+
+/** An event `mesh`: what happened, when. `event` says which of the fields are there. */
+export interface MeshEvent {
+  event: string;
+  at: number;
+  [field: string]: unknown;
+}
+
+/** `system.info` */
+export interface SystemInfo {
+  version: string;
+  uptime_s: number;
+  data_dir: string;
 }
 
 /** `system.disk-status`: each file system once, in bytes. */

@@ -157,7 +157,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 struct Desk {
     registry: ToolRegistry,
     /// Those that the deny lists took away.
-    denied: Vec<&'static str>,
+    denied: Vec<String>,
     gate: TerminalGate,
     watch: Arc<Watch>,
 }
@@ -171,7 +171,7 @@ impl Desk {
         let registry = ToolRegistry::new(tools);
         for name in args.deny_tool.iter().chain(&args.yes_to) {
             if registry.get(name).is_none() {
-                let all: Vec<&str> = registry.all().map(|tool| tool.name).collect();
+                let all: Vec<&str> = registry.all().map(|tool| &*tool.name).collect();
                 let shown: String = name.escape_debug().collect();
                 return Err(format!("there is no tool {shown}; there are: {}", all.join(", ")));
             }
@@ -180,8 +180,12 @@ impl Desk {
             args.deny_tool.iter().any(|denied| denied == name)
                 || args.deny_prefix.iter().any(|prefix| name.starts_with(prefix.as_str()))
         };
-        let denied = registry.all().map(|tool| tool.name).filter(|name| is_denied(name)).collect();
-        let registry = registry.only(|tool| !is_denied(tool.name));
+        let denied = registry
+            .all()
+            .filter(|tool| is_denied(&tool.name))
+            .map(|tool| tool.name.to_string())
+            .collect();
+        let registry = registry.only(|tool| !is_denied(&tool.name));
 
         let precheck = move |name: &str, arguments: &serde_json::Value| match name {
             "run_shell_command" => {
@@ -282,7 +286,7 @@ impl Desk {
         }
         let refused = outcome.tools.iter().any(|record| match record.outcome {
             ToolOutcome::Denied | ToolOutcome::NeedsConfirmation => true,
-            ToolOutcome::Unknown => self.denied.contains(&record.name.as_str()),
+            ToolOutcome::Unknown => self.denied.contains(&record.name),
             ToolOutcome::Ran | ToolOutcome::Failed | ToolOutcome::BadArguments => false,
         });
         Ok(ExitCode::from(match (refused, answered) {

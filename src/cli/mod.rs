@@ -9,6 +9,9 @@ pub mod check;
 pub mod completions;
 pub mod demo;
 pub mod exit;
+pub mod grants;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod operator;
 pub mod question;
 pub mod radio;
@@ -49,6 +52,11 @@ pub enum Command {
     Airtime(airtime::Args),
     /// The operator's login.
     Operator(operator::Args),
+    /// Tools of Model Context Protocol servers: which are offered, and accepting changed ones.
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::Args),
+    /// Who may use which tools.
+    Grants(grants::Args),
     /// The radios: which there are, what one says of itself, writing its settings.
     Radio(radio::Args),
     /// Test configuration, data folder, secrets, radio and model servers: a line each.

@@ -3,7 +3,12 @@
 //! Owns the list of them and their content types. A file that is not in the list is not served; a test
 //! says so when one was forgotten.
 
+use std::io::Write;
+use std::sync::{Arc, LazyLock};
+
 use axum::http::HeaderValue;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 /// One file, ready to be served.
@@ -13,10 +18,14 @@ pub struct Asset {
     pub name: &'static str,
     /// Its content.
     pub bytes: &'static [u8],
+    /// The same compressed with gzip; `None` where that would be no shorter.
+    pub gzip: Option<Vec<u8>>,
     /// Its content type.
     pub content_type: HeaderValue,
     /// Names its content: another content has another one.
     pub etag: HeaderValue,
+    /// The same of the compressed form.
+    pub gzip_etag: HeaderValue,
 }
 
 macro_rules! files {
@@ -31,9 +40,12 @@ macro_rules! files {
 type File = (&'static str, &'static [u8]);
 
 const NODE: &[File] = files!("node":
-    "index.html" "airtime.js" "assistant.js" "broker.js" "contacts.js" "disk.js" "feed.js"
-    "glance.js" "icon.svg" "main.js" "messages.js" "node.css" "nodes.js" "panel.js" "panels.css"
-    "radio.js" "units.js"
+    "index.html" "adding.js" "airtime.js" "assistant.js" "attention.js" "broker.js" "chart.js"
+    "confusable.js" "contacts.js" "disk.js" "exact.js" "feed.js" "form.js" "glance.js" "grants.js"
+    "history.js" "icon.svg" "keyed.js" "keys.js" "lines.js" "log.js" "main.js" "messages.js"
+    "node.css" "nodes.js" "notice.js" "panel.js" "panels.css" "parts.js" "pending.js" "people.js" "person.js"
+    "progress.js" "radio.js" "security.js" "settings.js" "setup.js" "stream.js" "summary.js"
+    "units.js" "views.css" "views.js"
 );
 const AIUI: &[File] = files!("aiui":
     "index.html" "aiui.css" "alone.js" "answer.js" "bridge.js" "clipboard.js" "conversation.js" "element.js"
@@ -42,13 +54,19 @@ const AIUI: &[File] = files!("aiui":
 );
 
 /// The node page's, `index.html` among them.
-pub fn node() -> Vec<Asset> {
-    NODE.iter().map(asset).collect()
+pub fn node() -> Vec<Arc<Asset>> {
+    static ALL: LazyLock<Vec<Arc<Asset>>> = LazyLock::new(|| prepared(NODE));
+    ALL.clone()
 }
 
 /// AIUI's, `index.html` among them.
-pub fn aiui() -> Vec<Asset> {
-    AIUI.iter().map(asset).collect()
+pub fn aiui() -> Vec<Arc<Asset>> {
+    static ALL: LazyLock<Vec<Arc<Asset>>> = LazyLock::new(|| prepared(AIUI));
+    ALL.clone()
+}
+
+fn prepared(files: &[File]) -> Vec<Arc<Asset>> {
+    files.iter().map(|file| Arc::new(asset(file))).collect()
 }
 
 fn asset((name, bytes): &File) -> Asset {
@@ -57,10 +75,22 @@ fn asset((name, bytes): &File) -> Asset {
     Asset {
         name,
         bytes,
+        gzip: gzip(bytes),
         content_type: HeaderValue::from_static(content_type(name)),
-        etag: HeaderValue::from_str(&format!("\"{hex}\""))
-            .unwrap_or(HeaderValue::from_static("\"\"")),
+        etag: quoted(&hex),
+        gzip_etag: quoted(&format!("{hex}-gz")),
     }
+}
+
+fn quoted(name: &str) -> HeaderValue {
+    HeaderValue::from_str(&format!("\"{name}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+}
+
+/// Nothing secret is ever compressed here, so no length tells of one.
+fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok().filter(|packed| packed.len() < bytes.len())
 }
 
 fn content_type(name: &str) -> &'static str {
@@ -78,6 +108,7 @@ fn content_type(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::io::Read;
 
     use super::*;
 
@@ -101,5 +132,20 @@ mod tests {
                 assert_eq!(asset.etag.len(), 26, "{}", asset.name);
             }
         }
+    }
+
+    #[test]
+    fn the_compressed_form_is_the_same_file() {
+        for asset in node().iter().chain(&aiui()) {
+            let Some(packed) = &asset.gzip else { continue };
+            let mut unpacked = Vec::new();
+            flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
+            assert_eq!(unpacked, asset.bytes, "{}", asset.name);
+            assert_ne!(asset.etag, asset.gzip_etag);
+        }
+        let whole: usize = node().iter().map(|asset| asset.bytes.len()).sum();
+        let packed: usize =
+            node().iter().filter_map(|asset| asset.gzip.as_ref()).map(Vec::len).sum();
+        assert!(packed * 2 < whole, "{packed} of {whole} bytes");
     }
 }

@@ -60,6 +60,9 @@ export class RpcClient {
   /** How far the node's clock is ahead of this machine's, in milliseconds; small boards have no battery for theirs. */
   #ahead = 0;
 
+  /** What the session may do: `operator`, or `viewer`, who only looks. The daemon enforces it. */
+  role = 'operator';
+
   /** True when the daemon said that it has no password yet. */
   needsSetup = false;
 
@@ -150,6 +153,7 @@ export class RpcClient {
       return false;
     }
     this.#token = credentials.csrf_token;
+    this.role = typeof credentials.role === 'string' ? credentials.role : 'operator';
     return true;
   }
 

@@ -18,30 +18,32 @@ const SVG = 'http://www.w3.org/2000/svg';
  * @param {RpcClient} client
  * @param {HTMLElement} place
  * @param {{ notice?: string }} [options] `notice` is said above the form, for instance that the session has ended
- * @returns {Promise<void>}
+ * @returns {Promise<boolean>} true when the password was set just now: the first start
  */
 export async function enter(client, place, options = {}) {
   const token = setupToken();
   let notice = options.notice ?? '';
   if (token !== null) {
     const done = await shown(place, setupForm(client, token));
-    if (done) return;
+    if (done) return true;
     notice = 'This node is set up already. Log in with its password.';
   }
   const known = await untilReached(client, place);
-  if (known) return;
+  if (known) return false;
   if (client.needsSetup) notice = 'This node has no password yet. Open the set-up link that the daemon printed at its start.';
   await shown(place, loginForm(client, notice));
+  return false;
 }
 
 /**
  * Reads `#setup=` and takes it out of the address and the tab's history at once. A fragment is never sent to a
- * server, so the token is in no log.
+ * server, so the token is in no log; `?setup=` is understood for those who typed it so.
  * @returns {string | null}
  */
 function setupToken() {
-  const token = new URLSearchParams(location.hash.slice(1)).get('setup');
-  if (token !== null) history.replaceState(null, '', location.pathname + location.search);
+  // `#setup` alone is the node page's own view.
+  const token = new URLSearchParams(location.hash.slice(1)).get('setup') || new URLSearchParams(location.search).get('setup') || null;
+  if (token !== null) history.replaceState(null, '', location.pathname);
   return token;
 }
 
@@ -89,7 +91,7 @@ function loginForm(client, notice) {
   form.say(notice, false);
   const done = submitted(form, async () => {
     if (password.input.value === '') {
-      password.fail('Enter the operator’s password.');
+      password.fail('Enter the operator’s password, or the viewer’s.');
       return false;
     }
     try {

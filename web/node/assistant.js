@@ -5,16 +5,18 @@
  */
 
 /** @import { Panel } from './panel.js' */
-/** @import { AssistantStatus, Leg } from '../rpc.d.ts' */
+/** @import { AssistantStatus, CloudUse, Leg } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
 import { legName } from '../aiui/legs.js';
-import { badge, facts, panel } from './panel.js';
+import { ageOf, badge, facts, panel } from './panel.js';
+import { bytes, duration } from './units.js';
 
 /** @type {Map<string, 'good' | 'wait' | 'bad'>} */
 const TONES = new Map([
   ['ready', 'good'], ['resting', 'wait'], ['failing', 'bad'],
 ]);
+
 
 /** @returns {Panel} */
 export function assistantPanel() {
@@ -29,6 +31,7 @@ export function assistantPanel() {
     ({ assistant, queue }, body, extra) => {
       extra.append(assistant.enabled ? badge('good', 'answers peers') : badge('plain', 'peers are not answered'));
       body.append(legList(assistant));
+      if (assistant.cloud) body.append(leftForCloud(assistant.cloud));
       if (queue !== null) body.append(queueStrip(queue));
       body.append(
         facts([
@@ -46,20 +49,47 @@ export function assistantPanel() {
 function legList(assistant) {
   const list = element('ul', { class: 'legs', 'aria-label': 'Models, in the order in which they are asked' });
   for (const leg of assistant.legs ?? legsOfOld(assistant)) {
-    const word = visibleName(leg.state).replaceAll('_', ' ');
+    const word = visibleName(leg.state, 24).replaceAll('_', ' ');
     list.append(
       element(
         'li',
         {},
         element('span', { class: 'leg-name' }, capital(legName(leg.name))),
-        badge(TONES.get(leg.state) ?? 'plain', word),
-        leg.name === 'ollama' && (assistant.models ?? []).length > 0 &&
-          element('span', { class: 'leg-detail mono' }, assistant.models.map((model) => visibleName(model, 60)).join(', ')),
+        badge(TONES.get(leg.state) ?? 'plain', leg.rests_for_s ? `${word}, ${duration(leg.rests_for_s * 1000)}` : word),
+        leg.name === 'ollama' && (assistant.models ?? []).length > 0 && models(assistant),
         leg.reason && element('span', { class: 'leg-detail' }, visibleText(leg.reason, 200)),
       ),
     );
   }
   return list;
+}
+
+/**
+ * The one that is asked first; the others are only there.
+ * @param {AssistantStatus} assistant
+ */
+function models({ models, model }) {
+  const name = model?.name;
+  const others = models.filter((other) => other !== name).length;
+  return element(
+    'span', { class: 'leg-detail mono' },
+    name ? `${visibleName(name, 60)}${others > 0 ? `, ${others} more` : ''}` : models.map((other) => visibleName(other, 60)).join(', '),
+  );
+}
+
+/**
+ * What left for a cloud must be seen, and that nothing did.
+ * @param {CloudUse} use
+ */
+function leftForCloud({ requests_24h: requests, bytes_24h: sent, last }) {
+  if (requests === 0) return element('p', { class: 'fine' }, 'Nothing left for a cloud in the last 24 hours.');
+  return element(
+    'p', { class: 'callout wait' },
+    `Left for a cloud in 24 hours: ${requests} ${requests === 1 ? 'request' : 'requests'}, ${bytes(sent)}.`,
+    last && element(
+      'span', {}, ` Last `, ageOf(last.at), ` to ${legName(String(last.leg))}: ${(last.content ?? []).map((part) => visibleName(part)).join(', ')}.`,
+    ),
+  );
 }
 
 /**

@@ -4,7 +4,7 @@
  * Owns what is said there; the panels say it at length.
  */
 
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
 import { byId, element } from '../aiui/element.js';
 import { legName } from '../aiui/legs.js';
 import { badge } from './panel.js';
@@ -19,7 +19,8 @@ export function showGlance({ status, assistant }) {
   if (status !== null) {
     points.push(status.connected ? ['good', 'radio', ' connected'] : ['bad', 'no radio', '']);
     const { used_ms: used, share_ms: share, paused } = status.airtime;
-    if (paused !== null) points.push(['wait', 'sending waits', '']);
+    if (status.stopped === true) points.push(['bad', 'stopped', '']);
+    else if (paused !== null) points.push(['wait', 'sending waits', '']);
     else if (share === null) points.push(['bad', 'no region', '']);
     else points.push([used >= share ? 'wait' : 'good', `${airSeconds(used)} of ${airSeconds(share)} s`, ' on air']);
   }

@@ -1,26 +1,36 @@
 /**
  * Starts the node page: gets the operator in, puts the chat into its frame, keeps the status up to date.
  *
- * Owns what of the page is shown when, and that a lost session ends everything that ran on it.
+ * Owns what of the page is there when, and that a lost session ends everything that ran on it.
  */
 
-/** @import { Snapshot } from './feed.js' */
+/** @import { Context } from './panel.js' */
+/** @import { Snapshot } from './parts.js' */
+/** @import { MeshEvent } from '../rpc.d.ts' */
 import { Conversation } from '../aiui/conversation.js';
 import { byId, element } from '../aiui/element.js';
 import { RpcClient } from '../aiui/rpc.js';
 import { enter, mark } from '../aiui/session.js';
+import { visibleName } from '../aiui/untrusted.js';
 import { airtimePanel } from './airtime.js';
 import { assistantPanel } from './assistant.js';
+import { attentionBand, stopAll } from './attention.js';
 import { Broker } from './broker.js';
 import { contactsPanel } from './contacts.js';
 import { diskPanel } from './disk.js';
 import { Feed, STALE_MS } from './feed.js';
+import { act } from './form.js';
 import { showGlance } from './glance.js';
 import { messagesPanel } from './messages.js';
 import { nodesPanel } from './nodes.js';
+import { notice } from './notice.js';
 import { refreshAges } from './panel.js';
+import { refreshCountdowns } from './pending.js';
+import { setupBegun, setupLine } from './progress.js';
 import { radioPanel } from './radio.js';
+import { securityKind, securityPanel } from './security.js';
 import { duration } from './units.js';
+import { Views } from './views.js';
 
 const client = new RpcClient();
 const entry = byId('entry', HTMLElement);
@@ -28,6 +38,7 @@ const page = byId('node', HTMLElement);
 const chatPane = byId('chat-pane', HTMLElement);
 const statusPane = byId('status-pane', HTMLElement);
 const stale = byId('stale', HTMLElement);
+const stopPlace = byId('stop-all', HTMLElement);
 
 byId('brand-mark', HTMLElement).append(mark());
 
@@ -36,30 +47,55 @@ byId('brand-mark', HTMLElement).append(mark());
  * @returns {Promise<string>}
  */
 async function session() {
-  const panels = [
-    radioPanel(), airtimePanel(), assistantPanel(), messagesPanel(), contactsPanel(), nodesPanel(), diskPanel(),
-  ];
-  statusPane.replaceChildren(...panels.map((panel) => panel.element));
+  const operator = client.role === 'operator';
+  page.dataset.role = client.role;
   page.hidden = false;
-
-  const frame = element('iframe', {
-    title: 'Chat with the assistant', sandbox: 'allow-scripts', allow: 'clipboard-write', src: '/aiui/',
-  });
-  // The broker listens before the frame can speak.
-  const broker = new Broker(frame, new Conversation(client));
-  chatPane.replaceChildren(frame);
-
+  const began = Date.now();
   /** @type {Snapshot | null} */
   let latest = null;
-  const began = Date.now();
+  /** @type {Views | null} */
+  let views = null;
+  /** @type {Broker | null} */
+  let broker = null;
   const feed = new Feed(client, (snapshot) => {
     latest = snapshot;
     for (const panel of panels) panel.show(snapshot);
+    band.show(snapshot);
+    views?.show(snapshot);
     showGlance(snapshot);
     tick();
   });
+  /** @type {Context} */
+  const context = {
+    client, feed, operator,
+    open: (view) => void views?.open(view),
+    chatChanged: () => broker?.changed(),
+  };
+  const panels = [
+    radioPanel(), airtimePanel(), assistantPanel(), securityPanel(), messagesPanel(context), contactsPanel(context), nodesPanel(context),
+    diskPanel(),
+  ];
+  statusPane.replaceChildren(element('div', { class: 'panels' }, ...panels.map((panel) => panel.element)));
+  const band = attentionBand(context, () => (latest === null || views?.current === 'setup' ? '' : setupLine(latest)));
+  if (operator) stopPlace.replaceChildren(act('Stop all', () => stopAll(context, false), { class: 'stop', sure: 'Stop now?' }));
+
+  if (operator) {
+    const frame = element('iframe', {
+      title: 'Chat with the assistant', sandbox: 'allow-scripts', allow: 'clipboard-write', src: '/aiui/',
+    });
+    const conversation = new Conversation(client);
+    feed.onTurn = (turn) => conversation.heard(turn);
+    // The broker listens before the frame can speak.
+    broker = new Broker(frame, conversation);
+    chatPane.replaceChildren(frame);
+  }
+  views = new Views(context);
+  feed.onMesh = said;
+
   const tick = () => {
-    refreshAges(page, client.now());
+    const now = client.now();
+    refreshAges(page, now);
+    refreshCountdowns(page);
     const silent = Date.now() - (latest?.at || began);
     const old = silent > STALE_MS && latest?.failing !== false;
     page.classList.toggle('is-stale', old);
@@ -68,10 +104,11 @@ async function session() {
       : '';
     // Written only when it begins or ends, and each ten seconds: a screen reader reads every change.
     if ((line === '') !== (stale.textContent === '') || Math.round(silent / 1000) % 10 === 0) stale.textContent = line;
+    if (latest !== null && latest.pending?.some(({ until }) => until < Date.now() && until > Date.now() - 2000)) band.show(latest);
   };
   const ticking = setInterval(tick, 1000);
 
-  const notice = await new Promise((/** @type {(notice: string) => void} */ resolve) => {
+  const end = await new Promise((/** @type {(notice: string) => void} */ resolve) => {
     client.onSessionLost = () => resolve('Your session has ended. Log in to go on; the conversation is kept.');
     byId('logout', HTMLButtonElement).onclick = async () => {
       await client.logout().catch(() => {});
@@ -82,27 +119,35 @@ async function session() {
   client.onSessionLost = () => {};
   clearInterval(ticking);
   feed.end();
-  broker.end();
+  broker?.end();
+  views.end();
   // Nothing of a session stays on the screen after it.
   chatPane.replaceChildren();
   statusPane.replaceChildren();
+  stopPlace.replaceChildren();
+  byId('attention', HTMLElement).replaceChildren();
+  byId('notices', HTMLElement).replaceChildren();
   stale.textContent = '';
+  document.title = 'Tombolo';
   page.hidden = true;
-  return notice;
+  return end;
 }
 
-/** @param {'chat' | 'status'} view which of the two a narrow page shows; a wide one shows both */
-function show(view) {
-  page.dataset.view = view;
-  for (const name of ['chat', 'status']) {
-    byId(`view-${name}`, HTMLButtonElement).setAttribute('aria-pressed', String(name === view));
+/**
+ * What is said when it happens, whichever view is open.
+ * @param {MeshEvent} event
+ */
+function said(event) {
+  if (event.event === 'security') {
+    const [tone, word] = securityKind(event.kind);
+    if (tone !== 'plain') notice(`Security: ${word}, ${visibleName(event.from)}.`, tone);
+  } else if (event.event === 'paired') {
+    notice(`${visibleName(event.name)} is paired: key pinned and confirmed.`);
   }
 }
-byId('view-chat', HTMLButtonElement).addEventListener('click', () => show('chat'));
-byId('view-status', HTMLButtonElement).addEventListener('click', () => show('status'));
-show('chat');
 
 for (let notice = ''; ; ) {
-  await enter(client, entry, notice === '' ? {} : { notice });
+  const first = await enter(client, entry, notice === '' ? {} : { notice });
+  if (first) setupBegun();
   notice = await session();
 }

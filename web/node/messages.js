@@ -4,14 +4,15 @@
  * Owns the words for the states of delivery. All text is the air's: shown as text, with hidden characters visible.
  */
 
-/** @import { Panel } from './panel.js' */
+/** @import { Context, Panel } from './panel.js' */
 /** @import { Delivery, MeshMessage } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
-import { ageOf, badge, panel } from './panel.js';
+import { keyed } from './keyed.js';
+import { ageOf, badge, panel, viewLink } from './panel.js';
 
 /** Tone, word, and what it means. @type {Map<string, ['good' | 'wait' | 'bad' | 'plain', string, string]>} */
-const STATES = new Map([
+export const STATES = new Map([
   ['queued', ['plain', 'queued', 'Not yet handed to the radio.']],
   ['sent', ['wait', 'sent', 'Handed to the radio; nothing heard yet.']],
   ['relayed', ['wait', 'relayed', 'Another node was heard passing it on. It may or may not have arrived.']],
@@ -22,8 +23,11 @@ const STATES = new Map([
   ['cancelled', ['plain', 'withdrawn', 'Taken back before it was sent.']],
 ]);
 
-/** @returns {Panel} */
-export function messagesPanel() {
+/**
+ * @param {Context} context
+ * @returns {Panel}
+ */
+export function messagesPanel(context) {
   const list = element('ol', { class: 'messages' });
   const box = element(
     'div', { class: 'scroll-box', tabindex: 0, role: 'region', 'aria-label': 'Messages, the newest last' }, list,
@@ -44,16 +48,21 @@ export function messagesPanel() {
     'Messages',
     ({ messages }) => messages,
     (messages, body, extra) => {
-      extra.append(messages.length === 0 ? '' : `last ${messages.length}`);
+      extra.append(viewLink(context, 'log', messages.length === 0 ? 'Log' : `last ${messages.length}; log`));
       if (messages.length === 0) {
         body.append(element('p', { class: 'quiet' }, 'Nothing was heard or sent yet.'));
         return;
       }
-      list.replaceChildren(...messages.map(row));
+      keyed(list, messages, messageKey, row);
       body.append(box);
       settle();
     },
   );
+}
+
+/** @param {MeshMessage} message */
+export function messageKey({ id, at, direction, node }) {
+  return `${id}-${at}-${direction}-${node}`;
 }
 
 /** @param {MeshMessage} message */
@@ -86,7 +95,7 @@ function assurance(level) {
 }
 
 /** @param {Delivery} state */
-function delivery({ state, reason }) {
+export function delivery({ state, reason }) {
   const [tone, word, explained] = STATES.get(state) ?? ['plain', visibleName(state), ''];
   return element(
     'p',

@@ -4,39 +4,64 @@
  * Owns order and wording of the list. Every name in it was chosen by a stranger.
  */
 
-/** @import { Panel } from './panel.js' */
-/** @import { MeshNode } from '../rpc.d.ts' */
+/** @import { Context, Panel } from './panel.js' */
+/** @import { Contact, MeshNode } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
-import { ageOf, badge, panel } from './panel.js';
+import { visibleName } from '../aiui/untrusted.js';
+import { lookalike } from './confusable.js';
+import { linkDetails } from './contacts.js';
+import { keyed } from './keyed.js';
+import { ageOf, badge, panel, viewLink } from './panel.js';
 import { nodeName } from './radio.js';
 
-/** Shown at first; a large mesh has hundreds. */
-const FIRST = 20;
+/** A large mesh has hundreds: all of them are in the contacts view, a page at a time. */
+const FIRST = 12;
 
-/** @returns {Panel} */
-export function nodesPanel() {
-  let all = false;
+/**
+ * @param {Context} context
+ * @returns {Panel}
+ */
+export function nodesPanel(context) {
+  const list = element('ul', { class: 'rows tight' });
+  /** @type {ReturnType<typeof named>} */
+  let rows = [];
+  /** @type {unknown[]} */
+  let of = [];
   return panel(
     'nodes',
     'Nodes',
-    ({ nodes }) => nodes,
-    (nodes, body, extra) => {
-      extra.append(`${nodes.length} heard`);
-      const sorted = [...nodes].sort((a, b) => rank(a) - rank(b) || b.last_heard - a.last_heard);
-      const list = element('ul', { class: 'rows tight' }, ...sorted.slice(0, all ? undefined : FIRST).map(row));
+    ({ nodes, assistant }) => {
+      if (nodes === null) return null;
+      const contacts = assistant?.allowed_contacts;
+      if (of[0] !== nodes || of[1] !== contacts) {
+        of = [nodes, contacts];
+        rows = named(nodes, contacts ?? []);
+      }
+      return rows;
+    },
+    (rows, body, extra) => {
+      extra.append(viewLink(context, 'contacts', `${rows.length} heard`));
+      keyed(list, rows.slice(0, FIRST), ({ node }) => node.node, nodeRow);
       body.append(list);
-      if (all || sorted.length <= FIRST) return;
-      const more = element('button', { type: 'button' }, `Show all ${sorted.length}`);
-      more.addEventListener('click', () => {
-        all = true;
-        list.append(...sorted.slice(FIRST).map(row));
-        more.remove();
-        list.setAttribute('tabindex', '-1');
-        list.focus();
-      });
-      body.append(more);
+      if (rows.length > FIRST) body.append(viewLink(context, 'contacts', `All ${rows.length} nodes`));
     },
   );
+}
+
+/** @typedef {{ node: MeshNode, like: string | null }} NodeRow */
+
+/**
+ * In the order in which they matter, each with the contact that its name could be taken for.
+ * @param {MeshNode[]} nodes
+ * @param {readonly Contact[]} contacts
+ * @returns {NodeRow[]}
+ */
+export function named(nodes, contacts) {
+  return [...nodes].sort((a, b) => rank(a) - rank(b) || b.last_heard - a.last_heard).map((node) => {
+    const others = contacts.filter(({ id }) => id !== node.node);
+    const like = lookalike(node.long_name, others) ?? lookalike(node.short_name, others);
+    return { node, like: like === undefined ? null : `${visibleName(like.name)} ${like.id}` };
+  });
 }
 
 /** @param {MeshNode} node */
@@ -44,19 +69,18 @@ function rank(node) {
   return node.standing === 'foreign_key' ? 0 : node.contact !== null ? 1 : 2;
 }
 
-/** @param {MeshNode} node */
-function row(node) {
+/** @param {NodeRow} row */
+export function nodeRow({ node, like }) {
   /** @type {(string | HTMLElement)[]} */
   const details = [];
   if (node.last_heard > 0) details.push(ageOf(node.last_heard * 1000));
-  if (node.hops !== null) details.push(node.hops === 0 ? 'direct' : `${node.hops} ${node.hops === 1 ? 'hop' : 'hops'}`);
-  if (node.snr !== null) details.push(`SNR ${node.snr.toFixed(1)} dB`);
-  if (node.battery !== null) details.push(node.battery > 100 ? 'mains' : `battery ${node.battery} %`);
+  details.push(...linkDetails(node));
   return element(
     'li',
     {},
     element('div', { class: 'row-head' }, nodeName(node.long_name || node.short_name, node.node), standing(node.standing)),
     element('p', { class: 'row-details' }, ...details.map((detail) => element('span', {}, detail))),
+    like !== null && node.standing !== 'foreign_key' && element('p', { class: 'row-warning' }, badge('wait', `its name looks like ${like}`)),
   );
 }
 

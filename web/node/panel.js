@@ -5,11 +5,26 @@
  */
 
 /** @import { Child } from '../aiui/element.js' */
-/** @import { Snapshot } from './feed.js' */
+/** @import { Snapshot } from './parts.js' */
+/** @import { RpcClient } from '../aiui/rpc.js' */
+/** @import { Feed } from './feed.js' */
 import { element } from '../aiui/element.js';
+import { visibleName } from '../aiui/untrusted.js';
+import { focusedKey, focusKey, isTypedIn } from './keyed.js';
 import { age } from './units.js';
 
 /** @typedef {{ element: HTMLElement, show: (snapshot: Snapshot) => void }} Panel */
+
+/**
+ * What a part of the page works with. `operator` is false for those who may only look: then nothing that changes
+ * anything is drawn. The daemon refuses it all the same.
+ * @typedef {object} Context
+ * @property {RpcClient} client
+ * @property {Feed} feed
+ * @property {boolean} operator
+ * @property {(view: string) => void} open shows that view
+ * @property {() => void} chatChanged has the chat read its conversation anew: something else has added to it
+ */
 
 /**
  * Makes a panel.
@@ -25,6 +40,8 @@ export function panel(id, title, pick, draw) {
   const heading = element('h2', { id: `${id}-title` }, title);
   const body = element('div', { class: 'panel-body' }, element('p', { class: 'quiet' }, 'Asking…'));
   let drawn = '';
+  /** @type {unknown} */
+  let last;
   return {
     element: element(
       'section',
@@ -34,14 +51,17 @@ export function panel(id, title, pick, draw) {
     ),
     show(snapshot) {
       const data = pick(snapshot);
-      if (data === null) return;
+      if (data === null || data === last || isTypedIn(body)) return;
+      last = data;
       // Without this a selection would be lost every three seconds, and the focus too.
       const written = JSON.stringify(data);
       if (written === drawn) return;
       drawn = written;
+      const refocus = focusedKey(body);
       extra.replaceChildren();
       body.replaceChildren();
       draw(data, body, extra);
+      if (refocus !== undefined) focusKey(body, refocus);
     },
   };
 }
@@ -76,11 +96,28 @@ export function facts(rows) {
 }
 
 /**
+ * The fingerprint of a key, in letters of one width.
+ * @param {string | null | undefined} text
+ */
+export function fingerprint(text) {
+  return text ? element('span', { class: 'mono' }, visibleName(text, 120)) : '';
+}
+
+/**
  * How long ago something was; kept right by `refreshAges`.
  * @param {number} at Unix milliseconds
  */
 export function ageOf(at) {
-  return element('time', { class: 'age', 'data-at': at, datetime: new Date(at).toISOString() });
+  return element('time', { class: 'age', 'data-at': at, datetime: isoTime(at) });
+}
+
+/**
+ * For programs; nothing where it is no time.
+ * @param {number} at Unix milliseconds
+ */
+export function isoTime(at) {
+  const time = new Date(Number(at));
+  return Number.isNaN(time.getTime()) ? null : time.toISOString();
 }
 
 /**
@@ -102,4 +139,16 @@ export function refreshAges(root, now) {
  */
 export function callout(tone, ...content) {
   return element('div', { class: `callout ${tone}` }, ...content);
+}
+
+/**
+ * A way to a view.
+ * @param {Context} context
+ * @param {string} view
+ * @param {string} word
+ */
+export function viewLink(context, view, word) {
+  const button = element('button', { type: 'button', class: 'link', 'data-key': `to-${view}` }, word);
+  button.addEventListener('click', () => context.open(view));
+  return button;
 }

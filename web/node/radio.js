@@ -7,7 +7,7 @@
 /** @import { Panel } from './panel.js' */
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
-import { badge, callout, facts, panel } from './panel.js';
+import { badge, callout, facts, fingerprint, panel } from './panel.js';
 
 /** @returns {Panel} */
 export function radioPanel() {
@@ -33,7 +33,7 @@ export function radioPanel() {
       body.append(
         facts([
           ['Node', radio.my_node && nodeName(radio.owner, radio.my_node)],
-          ['Key', radio.fingerprint && element('span', { class: 'mono' }, radio.fingerprint)],
+          ['Key', fingerprint(radio.fingerprint)],
           ['Region', visibleName(radio.region)],
           ['Modem', visibleName(radio.modem)],
           ['Firmware', visibleName(radio.firmware)],

@@ -8,7 +8,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { ask, logIn, missing, openBrowser, openPage, OUTPUT, PHONE, WIDE } from './browser.mjs';
+import { ask, logIn, missing, openBrowser, openNode, openPage, OUTPUT, PHONE, WIDE } from './browser.mjs';
+import { waiting } from './mock-world.mjs';
 import { PASSWORD, startServer } from './server.mjs';
 
 /** @import { Browser, Frame, Page } from 'playwright-core' */
@@ -88,6 +89,122 @@ describe('access', { skip: missing }, () => {
     }
   }
 
+  const onMock = process.env.TOMBOLO_BIN ? 'the mock’s world is needed' : false;
+  for (const scheme of /** @type {('light' | 'dark')[]} */ (['light', 'dark'])) {
+    for (const [name, size] of /** @type {[string, { width: number, height: number }][]} */ ([['1280', WIDE], ['375', PHONE]])) {
+      test(`no violation at ${name} px, ${scheme}: every view, its forms and errors, what waits, stale`, { skip: onMock }, async () => {
+        const { page, world, mock, close } = await openNode(browser, server, { size, colorScheme: scheme, bypassCSP: true });
+        const shot = (/** @type {string} */ state) => page.screenshot({ path: `${OUTPUT}${state}-${name}-${scheme}.png`, animations: 'disabled' });
+        const open = (/** @type {string} */ view) => page.locator('#views').getByRole('button', { name: view, exact: true }).click();
+        await page.locator('#disk .meter').first().waitFor({ state: 'attached' });
+        world.pending.push(waiting({ arguments: { path: 'notes/t\u202eide.txt' } }));
+        world.status.stopped = true;
+        world.status.refused_radio = { fingerprint: 'aaaa bbbb cccc dddd', owner: 'Another', node: '!70b01002' };
+        await page.locator('.card', { hasText: 'service_restart' }).getByRole('button', { name: 'Approve', disabled: false }).waitFor();
+        await violations(page, 'what waits');
+        await shot('waits');
+        world.pending = [];
+        Object.assign(world.status, { stopped: false, refused_radio: null });
+        await page.locator('.card', { hasText: 'Another radio' }).waitFor({ state: 'detached' });
+        await page.locator('#attention').getByRole('button', { name: 'Later' }).click();
+        await page.locator('#attention').waitFor({ state: 'hidden' });
+
+        await open('Status');
+        mock.events.publish('mesh', { at: Date.now(), event: 'security', kind: 'flood', from: '!0badcafe', detail: 'too many' });
+        await page.locator('.notice').waitFor();
+        await violations(page, 'status');
+        await shot('dashboard');
+
+        await open('Contacts');
+        await page.getByRole('button', { name: 'Add by number' }).click();
+        await page.locator('.adding').getByRole('button', { name: 'Add contact' }).click();
+        await page.locator('.field-error:not(:empty)').waitFor();
+        await violations(page, 'contacts with a form and an error');
+        await shot('contacts-form');
+        await page.locator('.adding').getByRole('button', { name: 'Cancel' }).click();
+        await page.getByRole('button', { name: 'Pair by code' }).click();
+        await page.getByLabel('Whom do you pair?').fill('Dara');
+        await page.getByRole('button', { name: 'Show a code' }).click();
+        await page.locator('.code-big').waitFor();
+        await violations(page, 'a pairing code');
+        await shot('pairing');
+        await page.locator('.pairing').getByRole('button', { name: 'Cancel' }).click();
+        for (const who of ['Ana', 'Ben']) await page.getByRole('button', { name: `Edit ${who}` }).click();
+        for (const summary of await page.locator('.person .grant-tools summary').all()) await summary.click();
+        await violations(page, 'contacts opened');
+        await shot('person');
+
+        await open('Log');
+        await page.locator('.log-line', { hasText: 'ollama answered' }).waitFor();
+        await page.getByRole('button', { name: 'Daemon', exact: true }).click();
+        await violations(page, 'log');
+        await page.getByRole('button', { name: 'Daemon', exact: true }).click();
+        await shot('log');
+
+        await open('History');
+        await page.getByRole('img', { name: /^Own airtime/ }).waitFor();
+        for (const summary of await page.locator('.chart-block summary').all()) await summary.click();
+        await violations(page, 'history');
+        for (const summary of await page.locator('.chart-block summary').all()) await summary.click();
+        await shot('history');
+
+        await open('Node');
+        await page.locator('.settings-view li', { hasText: 'this one' }).waitFor();
+        for (const summary of await page.locator('.passwords summary').all()) await summary.click();
+        await violations(page, 'node');
+        await shot('node');
+
+        await page.getByRole('button', { name: 'Go through the set-up again' }).click();
+        for (const step of ['Radio', 'Model', 'First contact', 'Test question', 'What is allowed']) {
+          await page.locator('.step').getByRole('heading', { name: step }).waitFor();
+          await violations(page, `set-up: ${step}`);
+          await shot(`setup-${step.split(' ')[0]?.toLowerCase()}`);
+          if (step !== 'What is allowed') await page.locator('.step-end button').last().click();
+        }
+        await page.route('**/rpc', (route) => route.abort());
+        await page.route('**/events', (route) => route.abort());
+        mock.events.close();
+        await page.locator('#stale:not(:empty)').waitFor({ timeout: 20_000 });
+        await violations(page, 'stale');
+        await shot('stale');
+        await close();
+      });
+    }
+  }
+
+  for (const width of [320, 375, 768, 899, 900, 1280]) {
+    test(`no view is wider than the page at ${width} px, with the longest words there are`, { skip: onMock }, async () => {
+      const long = 'W'.repeat(39);
+      const { page, world, close } = await openNode(browser, server, {
+        size: { width, height: 700 },
+        change: (world) => {
+          for (const contact of world.assistant.allowed_contacts) contact.name = long;
+          for (const node of world.nodes) node.long_name = long;
+          for (const message of world.messages) Object.assign(message, { name: long, text: long.repeat(6) });
+          for (const call of world.ledger) call.tool = long.repeat(2);
+          for (const line of world.log) line.message = `${long.repeat(8)} ${line.message}`;
+          Object.assign(world.status, { link: long.repeat(3), owner: long, modem: long, warnings: [long.repeat(3)] });
+        },
+      });
+      world.pending.push(waiting({ name: long, tool: long.repeat(2), arguments: { path: long.repeat(20) } }));
+      await page.locator('.card', { hasText: 'Approve' }).waitFor();
+      const wider = (/** @type {string} */ selector) => page.locator(selector).evaluate((box) => box.scrollWidth - box.clientWidth);
+      for (const view of ['Status', 'Contacts', 'Log', 'History', 'Node']) {
+        await page.locator('#views').getByRole('button', { name: view, exact: true }).click();
+        if (view === 'Contacts') for (const button of await page.locator('.person-toggle').all()) await button.click();
+        if (view === 'Log') await page.locator('.log-line').first().waitFor();
+        if (view === 'History') await page.locator('.chart').first().waitFor();
+        if (view === 'Node') await page.getByText('What is allowed now').waitFor();
+        assert.equal(await wider('html'), 0, view);
+        assert.equal(await wider('#attention'), 0, `what waits, ${view}`);
+        assert.equal(await wider(view === 'Status' ? '#status-pane' : '#view-pane'), 0, view);
+        if (view === 'Log') assert.equal(await wider('.log-box'), 0, 'the lines');
+        if (width === 320) await page.screenshot({ path: `${OUTPUT}long-${view.toLowerCase()}-320.png` });
+      }
+      await close();
+    });
+  }
+
   test('everything can be done by keyboard alone', async () => {
     const { page, close } = await openPage(browser);
     await page.goto(server.origin);
@@ -156,11 +273,13 @@ describe('access', { skip: missing }, () => {
     const hosts = new Set();
     /** @type {Promise<unknown>[]} */
     const reading = [];
-    page.on('response', (response) => {
-      hosts.add(new URL(response.url()).origin);
-      if (response.request().method() === 'GET') reading.push(response.body().then((body) => (bytes += body.length), () => 0));
+    page.on('request', (request) => hosts.add(new URL(request.url()).origin));
+    // As they come over the line, headers and calls too; the line of events never ends.
+    page.context().on('requestfinished', (request) => {
+      reading.push(request.sizes().then((sizes) => (bytes += sizes.responseBodySize + sizes.responseHeadersSize), () => 0));
     });
     await logIn(page, server);
+    await page.locator('#disk .meter').first().waitFor();
     await Promise.all(reading);
     assert.deepEqual([...hosts], [server.origin]);
     assert.ok(bytes > 10_000, 'it was measured');

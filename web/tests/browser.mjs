@@ -6,9 +6,11 @@
 
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';
+import { lively } from './mock-world.mjs';
 import { PASSWORD } from './server.mjs';
 
 /** @import { Browser, BrowserContext, BrowserContextOptions, Frame, Page } from 'playwright-core' */
+/** @import { World } from './mock-world.mjs' */
 /** @import { Server } from './server.mjs' */
 
 export const OUTPUT = new URL('output/', import.meta.url).pathname;
@@ -78,6 +80,26 @@ export async function logIn(page, server) {
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Log in' }).click();
   return chatFrame(page);
+}
+
+/**
+ * The node page on an invented world, logged in and with its figures there.
+ * @param {Browser} browser
+ * @param {Server} server the mock
+ * @param {{ size?: { width: number, height: number }, password?: string, view?: string, change?: (world: World) => void } & BrowserContextOptions} [options]
+ */
+export async function openNode(browser, server, { size = WIDE, password = PASSWORD, view = '', change = () => {}, ...more } = {}) {
+  if (server.mock === null) throw new Error('only with the mock');
+  const world = lively();
+  change(world);
+  server.mock.world = world;
+  server.mock.operator.calls.length = 0;
+  const opened = await openPage(browser, { viewport: size, ...more });
+  await opened.page.goto(`${server.origin}/${view === '' ? '' : `#${view}`}`);
+  await opened.page.getByLabel('Password').fill(password);
+  await opened.page.getByRole('button', { name: 'Log in' }).click();
+  await opened.page.locator('#glance li').first().waitFor();
+  return { ...opened, world, mock: server.mock };
 }
 
 /**

@@ -9,6 +9,9 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { MockEvents } from './mock-events.mjs';
+import { MockOperator, Refused } from './mock-operator.mjs';
 import * as world from './mock-world.mjs';
 
 /** @import { ScriptedModel } from './model.mjs' */
@@ -30,27 +33,22 @@ const frameCsp = (host) =>
   "connect-src 'none'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'; sandbox allow-scripts; " +
   "require-trusted-types-for 'script'; trusted-types answer";
 
-/** @typedef {{ id: string, csrf: string }} Session */
+/** @typedef {{ id: string, csrf: string, role: string, since: number }} Session */
 /** @typedef {{ turn_id: string, question: string, stop: AbortController, answer: Promise<any> }} Turn */
 
 /** An error of the daemon: number, HTTP status, name. @type {Record<string, [number, number]>} */
 const ERRORS = {
   invalid_request: [-32600, 400], method_not_found: [-32601, 404], invalid_params: [-32602, 400], not_logged_in: [-32001, 401],
-  csrf_token: [-32002, 403], throttled: [-32004, 429], login_failed: [-32005, 401], set_up_already: [-32006, 409], turn_running: [-32010, 409],
+  csrf_token: [-32002, 403], forbidden: [-32003, 403], throttled: [-32004, 429], login_failed: [-32005, 401], set_up_already: [-32006, 409], turn_running: [-32010, 409],
 };
 
-class Refused extends Error {
-  /**
-   * @param {string} name
-   * @param {string} message
-   * @param {Record<string, unknown>} [data]
-   */
-  constructor(name, message, data = {}) {
-    super(message);
-    this.refusal = name;
-    this.data = data;
-  }
-}
+/** What a viewer may call. */
+const VIEWER = [
+  'mesh.status', 'mesh.nodes', 'mesh.messages', 'mesh.airtime', 'mesh.assistant-status', 'mesh.history', 'system.disk-status', 'system.info',
+  'auth.whoami', 'auth.logout',
+];
+/** How often the world is looked at, for what changed in it. */
+const LOOK_MS = 100;
 
 export class MockDaemon {
   /** @type {Map<string, Session>} */
@@ -65,8 +63,20 @@ export class MockDaemon {
   #server = null;
   /** @type {string | null} */
   #password = null;
+  /** @type {string | null} */
+  viewerPassword = null;
   /** What `/rpc` tells of the mesh; a test may change it. */
   world = world.lively();
+  events = new MockEvents();
+  operator = new MockOperator(() => this.world, (what) => {
+    if (what === 'pending') this.events.publish('pending', { count: this.world.pending.length }, { operators: true });
+    else this.events.publish('changed', { what });
+  });
+  /** Methods that this daemon has not: an older one. @type {Set<string>} */
+  without = new Set();
+  #seen = { status: '', messages: '', pending: '' };
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  #looking;
 
   /**
    * @param {ScriptedModel} model
@@ -84,6 +94,7 @@ export class MockDaemon {
   async listen(port) {
     const server = createServer((request, response) => void this.#serve(request, response));
     this.#server = server;
+    this.#looking = setInterval(() => this.#look(), LOOK_MS);
     await new Promise((resolve) => server.listen(port, '127.0.0.1', () => resolve(undefined)));
     const address = server.address();
     if (address === null || typeof address === 'string') throw new Error('no port');
@@ -93,6 +104,8 @@ export class MockDaemon {
   /** Goes down; sessions and transcripts stay, running turns don't. */
   async close() {
     const server = this.#server;
+    clearInterval(this.#looking);
+    this.events.restart();
     for (const turn of this.#turns.values()) turn.stop.abort();
     this.#turns.clear();
     if (server === null) return;
@@ -100,6 +113,29 @@ export class MockDaemon {
       server.close(() => resolve(undefined));
       server.closeAllConnections();
     });
+  }
+
+  /** Tells of what a test changed in the world, as the daemon tells of what happens. */
+  #look() {
+    const { status, messages, pending } = this.world;
+    const now = { status: JSON.stringify(status), messages: JSON.stringify(messages), pending: JSON.stringify(pending) };
+    const was = this.#seen;
+    this.#seen = now;
+    if (was.status === '') return;
+    if (now.status !== was.status) this.events.publish('status', status);
+    const newest = messages.at(-1);
+    if (now.messages !== was.messages && newest !== undefined) {
+      const { node, name, assurance, channel, text, ignored } = newest;
+      this.events.publish('mesh', { at: Date.now(), event: 'heard', from: node, name, assurance, channel, text, ignored });
+    }
+    if (now.pending !== was.pending) this.events.publish('pending', { count: pending.length }, { operators: true });
+  }
+
+  /** A log line, as the daemon writes it. @param {Partial<import('../rpc.d.ts').LogLine>} line */
+  log(line) {
+    const whole = { seq: (this.world.log.at(-1)?.seq ?? 0) + 1, at: Date.now(), level: 'info', target: 'tombolo::mock', message: '', ...line };
+    this.world.log.push(whole);
+    this.events.publish('log', whole, { operators: true });
   }
 
   /**
@@ -116,6 +152,15 @@ export class MockDaemon {
     response.setHeader('X-Frame-Options', path === '/aiui/' ? 'SAMEORIGIN' : 'DENY');
     response.setHeader('Cache-Control', 'no-store');
     if (path === '/rpc') return this.#rpc(request, response, host);
+    if (path === '/events' && this.events.there) {
+      const session = this.#sessions.get(cookieOf(request));
+      if (session === undefined) {
+        response.writeHead(401).end();
+        return;
+      }
+      this.events.open(response, { role: session.role, session: session.id }, String(request.headers['last-event-id'] ?? ''));
+      return;
+    }
     if (path === '/') return page(response, 'node', NODE_CSP);
     if (path === '/chat/') return page(response, 'aiui', CHAT_CSP);
     if (path === '/aiui/') return page(response, 'aiui', frameCsp(host));
@@ -160,8 +205,10 @@ export class MockDaemon {
    * @returns {Promise<unknown>}
    */
   async #run(method, params, request, response) {
-    const cookie = /tombolo_session=([^;]+)/.exec(request.headers.cookie ?? '')?.[1] ?? '';
+    const cookie = cookieOf(request);
+    if (this.without.has(method)) throw new Refused('method_not_found', `there is no method \`${method}\``);
     if (method === 'auth.login') {
+      if (this.viewerPassword !== null && params.password === this.viewerPassword) return this.#open(response, cookie, 'viewer');
       if (this.#password === null || params.password !== this.#password) throw new Refused('login_failed', 'that did not match');
       return this.#open(response, cookie);
     }
@@ -176,12 +223,35 @@ export class MockDaemon {
     if (session === undefined) {
       throw new Refused('not_logged_in', 'log in first: there is no session, or it is over', { needs_setup: this.#password === null });
     }
-    if (method === 'auth.whoami') return { csrf_token: session.csrf, role: 'operator' };
+    if (method === 'auth.whoami') return { csrf_token: session.csrf, role: session.role };
     if (request.headers['x-csrf-token'] !== session.csrf) throw new Refused('csrf_token', 'the header X-CSRF-Token is missing');
+    if (session.role === 'viewer' && !VIEWER.includes(method)) throw new Refused('forbidden', 'a viewer may look and change nothing');
+    const answer = this.operator.run(method, params);
+    if (answer !== undefined) return answer;
     switch (method) {
+      case 'auth.sessions':
+        return {
+          sessions: [...this.#sessions.values()].map(({ id, role, since }) => ({ id, role, since, last_seen: Date.now(), address: '127.0.0.1', current: id === session.id })),
+        };
+      case 'auth.revoke': {
+        for (const [token, { id }] of this.#sessions) if (id === params.id) this.#sessions.delete(token);
+        this.events.end(params.id);
+        this.events.publish('changed', { what: 'sessions' });
+        return {};
+      }
+      case 'auth.set-password':
+        if (params.role === 'viewer') {
+          if (params.new === this.#password) throw new Refused('invalid_params', 'the two passwords must differ', { field: 'new', detail: 'the two passwords must differ' });
+          this.viewerPassword = params.new;
+        } else {
+          if (params.old !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'old' });
+          this.#password = params.new;
+        }
+        return {};
       case 'auth.logout':
         this.#sessions.delete(cookie);
         this.#ended.set(cookie, session.id);
+        this.events.end(session.id);
         return {};
       case 'assistant.chat': return this.#chat(session, params);
       case 'assistant.stop': {
@@ -210,15 +280,16 @@ export class MockDaemon {
   /**
    * @param {import('node:http').ServerResponse} response
    * @param {string} cookie
+   * @param {string} [role]
    */
-  #open(response, cookie) {
+  #open(response, cookie, role = 'operator') {
     const token = randomBytes(16).toString('hex');
     // A browser that still holds the cookie of an ended session goes on with its transcript.
     const id = this.#ended.get(cookie) ?? randomBytes(8).toString('hex');
-    const session = { id, csrf: randomBytes(16).toString('hex') };
+    const session = { id, csrf: randomBytes(16).toString('hex'), role, since: Date.now() };
     this.#sessions.set(token, session);
     response.setHeader('Set-Cookie', `tombolo_session=${token}; Path=/; HttpOnly; SameSite=Strict`);
-    return { csrf_token: session.csrf, role: 'operator' };
+    return { csrf_token: session.csrf, role };
   }
 
   /**
@@ -258,6 +329,11 @@ export class MockDaemon {
   }
 }
 
+/** @param {import('node:http').IncomingMessage} request */
+function cookieOf(request) {
+  return /tombolo_session=([^;]+)/.exec(request.headers.cookie ?? '')?.[1] ?? '';
+}
+
 /**
  * @param {import('node:http').ServerResponse} response
  * @param {string} folder
@@ -280,5 +356,6 @@ function file(response, folder, name) {
     return;
   }
   response.setHeader('Content-Type', TYPES[extname(name)] ?? 'application/octet-stream');
-  response.writeHead(200).end(readFileSync(new URL(name, url)));
+  response.setHeader('Content-Encoding', 'gzip');
+  response.writeHead(200).end(gzipSync(readFileSync(new URL(name, url))));
 }

@@ -4,9 +4,24 @@
  * Owns data only. Every node and key in it is made up.
  */
 
-/** @import { AssistantStatus, DiskStatus, MeshMessage, MeshNode, MeshStatus } from '../rpc.d.ts' */
+/** @import { AssistantStatus, CallerGrants, DiskStatus, HistoryHour, LedgerCall, LogLine, MeshMessage, MeshNode, MeshStatus, Pending, SystemInfo, Tool } from '../rpc.d.ts' */
 
-/** @typedef {{ status: MeshStatus, assistant: AssistantStatus, messages: MeshMessage[], nodes: MeshNode[], disk: DiskStatus }} World */
+/**
+ * @typedef {object} World
+ * @property {MeshStatus} status
+ * @property {AssistantStatus} assistant
+ * @property {MeshMessage[]} messages
+ * @property {MeshNode[]} nodes
+ * @property {DiskStatus} disk
+ * @property {Pending[]} pending
+ * @property {CallerGrants[]} grants
+ * @property {Tool[]} tools
+ * @property {LedgerCall[]} ledger
+ * @property {HistoryHour[]} history
+ * @property {LogLine[]} log
+ * @property {SystemInfo} info
+ * @property {{ name: string, code: string } | null} pairing
+ */
 
 /**
  * A node in good use: a conversation, a stranger, a foreign key.
@@ -21,22 +36,23 @@ export function lively() {
   return {
     status: {
       connected: true, link: 'the simulated radio', my_node: '!70b01001', owner: 'Tombolo Node', fingerprint: '3f0a 91c2 77de 04b8',
-      firmware: '2.7.26', region: 'EU_868', modem: 'LongFast', warnings: [], turns_running: 1, turns_waiting: 0, parts_waiting: 2, kept_answers: 1,
+      firmware: '2.7.26', region: 'EU_868', modem: 'LongFast', warnings: [], stopped: false, refused_radio: null, turns_running: 1, turns_waiting: 0, parts_waiting: 2, kept_answers: 1,
       airtime: {
         used_ms: 41_300, limit_ms: 360_000, share_ms: 180_000, channel_utilization: 12.4, air_util_tx: 1.18, recovers_in_s: 0, paused: null, notes: [],
       },
     },
     assistant: {
       enabled: true, trusted_only: true, denied_askers: [], trigger: '!ai', channels: ['bots'], ollama_detected: true,
-      models: ['qwen2.5-coder:7b', 'llama3.2:3b'], claude_available: false,
+      models: ['qwen2.5-coder:7b', 'llama3.2:3b'], claude_available: false, openai_configured: false, model: { name: 'qwen2.5-coder:7b', source: 'configuration' },
+      cloud: { requests_24h: 2, bytes_24h: 18_400, last: { at: now - 5_400_000, turn_id: 't0', leg: 'claude', bytes: 9100, content: ['question', 'history'] } }, denied: [], pairing: null, warnings: [],
       legs: [
         { name: 'ollama', state: 'ready', reason: null },
         { name: 'claude', state: 'unavailable', reason: 'no key in secrets/claude-api-key' },
         { name: 'offline', state: 'ready', reason: null },
       ],
       allowed_contacts: [
-        { id: '!a1b2c3d4', name: 'Ana', fingerprint: '8c11 5e0f a9d3 2b47', pin: 'configured', foreign_fingerprint: null, grants: ['system'] },
-        { id: '!b0b0b0b2', name: 'Ben', fingerprint: '51d0 c3aa 0e9f 6612', pin: 'unconfirmed', foreign_fingerprint: 'e2e2 0001 9bfa 44c0', grants: [] },
+        { id: '!a1b2c3d4', name: 'Ana', fingerprint: '8c11 5e0f a9d3 2b47', pin: 'configured', foreign_fingerprint: null, grants: ['system'], source: 'configuration', key: 'QW5h', suspended: false, denied: false, queries: { used: 3, limit: 20 } },
+        { id: '!b0b0b0b2', name: 'Ben', fingerprint: '51d0 c3aa 0e9f 6612', pin: 'unconfirmed', foreign_fingerprint: 'e2e2 0001 9bfa 44c0', grants: [], source: 'node', key: 'QmVu', suspended: false, denied: false, queries: { used: 0, limit: 20 } },
       ],
     },
     messages: [
@@ -62,7 +78,61 @@ export function lively() {
         { path: '/var/lib/tombolo', total: 983_000_000_000, available: 412_000_000_000, used_percent: 59 },
       ],
     },
+    pending: [],
+    grants: [
+      { caller: 'operator', name: 'operator', source: 'default', in_force: true, categories: [{ category: 'system' }], tools: [], history: [] },
+      { caller: 'key:QW5h', name: 'Ana', source: 'configuration', in_force: true, categories: [{ category: 'system' }], tools: [], history: [] },
+      { caller: 'key:QmVu', name: 'Ben', source: 'default', in_force: false, categories: [{ category: 'system' }], tools: [], history: [] },
+    ],
+    tools: [
+      tool('system_disk_status', 'system', 'Used and free space of the file systems.'), tool('system_load', 'system', 'Load, memory and uptime.'),
+      tool('files_read', 'files', 'Reads a file of an allowed folder.'), tool('files_write', 'files', 'Writes a file in an allowed folder.', true),
+      tool('notes_search', 'notes', 'Finds notes that hold a word.'), tool('notes_add', 'notes', 'Adds a note.', true),
+      tool('service_restart', 'apps', 'Restarts one of the listed services.', true),
+    ],
+    ledger: [
+      { at: now - 235_000, turn_id: 't1', caller: 'key:QW5h', tool: 'system_disk_status', category: 'system', outcome: 'ran', millis: 8 },
+      { at: now - 60_000, turn_id: 't2', caller: 'key:QW5h', tool: 'files_read', category: 'files', outcome: 'denied', millis: 0 },
+    ],
+    history: Array.from({ length: 24 }, (_, n) => ({
+      from: Math.floor(now / 3_600_000) * 3_600_000 - (23 - n) * 3_600_000,
+      own_ms: [0, 0, 0, 2100, 4000, 0, 9200, 14_000, 22_500, 31_000, 12_000, 8000, 19_500, 41_300, 27_000, 6000, 3000, 11_000, 18_000, 24_000, 37_000, 29_000, 16_000, 41_300][n] ?? 0,
+      channel_percent: n < 2 ? null : 4 + 14 * Math.abs(Math.sin(n / 3)),
+      answered: n < 3 ? 0 : (n * 7) % 9, refused: n % 5 === 0 ? 2 : 0,
+    })),
+    log: [
+      { seq: 1, at: now - 3_800_000, level: 'info', target: 'tombolo::radio::link', message: 'the simulated radio is connected' },
+      { seq: 2, at: now - 3_700_000, level: 'warn', target: 'tombolo::mesh::service::accept', message: 'a stranger uses the name of a contact kind=unverified_claim from=!0badcafe' },
+      { seq: 3, at: now - 900_000, level: 'warn', target: 'tombolo::mesh::service::accept', message: 'another key under the number of Ben kind=foreign_key from=!b0b0b0b2' },
+      { seq: 4, at: now - 300_000, level: 'warn', target: 'tombolo::rpc::auth', message: 'login failed from 192.0.2.7' },
+      { seq: 5, at: now - 100_000, level: 'info', target: 'tombolo::assistant::legs', message: 'ollama answered in 4.2 s' },
+    ],
+    info: { version: '0.3.0', uptime_s: 93_784, data_dir: '/var/lib/tombolo' },
+    pairing: null,
   };
+}
+
+/**
+ * A call that waits for a person.
+ * @param {Partial<Pending>} call
+ * @returns {Pending}
+ */
+export function waiting(call = {}) {
+  return {
+    id: 'c1', caller: 'key:QW5h', name: 'Ana', tool: 'service_restart', category: 'apps', arguments: { service: 'kiwix', force: false }, asked_at: Date.now(),
+    expires_in_ms: 120_000, code_for_peer: true, ...call,
+  };
+}
+
+/**
+ * @param {string} name
+ * @param {string} category
+ * @param {string} description
+ * @param {boolean} [destructive]
+ * @returns {Tool}
+ */
+function tool(name, category, description, destructive = false) {
+  return { name, category, description, destructive, granted: category === 'system' };
 }
 
 /** @param {Partial<MeshNode>} known @returns {MeshNode} */

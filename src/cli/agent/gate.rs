@@ -35,10 +35,10 @@ impl TerminalGate {
     }
 
     async fn decide(&self, tool: &ToolDef, arguments: &Value) -> Decision {
-        if let Err(why) = (self.precheck)(tool.name, arguments) {
+        if let Err(why) = (self.precheck)(&tool.name, arguments) {
             return Decision::Denied(why);
         }
-        if self.yes_to.iter().any(|name| name == tool.name) {
+        if self.yes_to.iter().any(|name| *name == tool.name) {
             terminal::note(&format!(
                 "{} {} (confirmed by --yes-to)",
                 tool.name,
@@ -56,7 +56,7 @@ impl TerminalGate {
             ));
             return Decision::NotNow;
         };
-        let question = question(tool.name, arguments);
+        let question = question(&tool.name, arguments);
         let answer =
             tokio::task::spawn_blocking(move || ask(File::from(keyboard), &question)).await;
         if matches!(answer, Ok(Ok(line)) if is_yes(&line)) {

@@ -4,7 +4,6 @@
 //! a tool of `files` or `wallet`, no result of a tool that can show a file, and nothing that looks like a
 //! key.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -125,8 +124,7 @@ impl Sessions {
     pub fn add(&self, name: &SessionName, turn: KeptTurn) -> Result<(), StoreError> {
         store::private_dir(&self.folder)?;
         // Two runs that end at the same instant each add their turn; a lock that can't be had costs only that.
-        let _lock =
-            File::create(self.folder.join("lock")).and_then(|file| file.lock().map(|()| file));
+        let _lock = store::wait_for_lock(&self.folder);
         let mut session = self.get(name)?.unwrap_or_default();
         session.turns.push(turn);
         let mut bytes: usize = session.turns.iter().map(KeptTurn::bytes).sum();

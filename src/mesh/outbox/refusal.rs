@@ -109,8 +109,18 @@ impl Outbox {
                 self.again(id, "the radio's duty cycle", now.mono_ms, now);
             }
             routing::NO_INTERFACE => self.no_radio(id, now),
-            code => self.fail(id, reason(code), now),
+            code => {
+                if matches!(code, routing::PKI_FAILED | routing::PKI_SEND_FAIL_PUBLIC_KEY) {
+                    self.unheld.extend(self.replies.get(&order).and_then(|reply| reply.to.node()));
+                }
+                self.fail(id, reason(code), now);
+            }
         }
+    }
+
+    /// Peers whose key our radio turned out not to hold, since the last call.
+    pub fn take_unheld(&mut self) -> Vec<NodeNum> {
+        std::mem::take(&mut self.unheld)
     }
 
     /// Another node refuses. Whoever that really was.
@@ -167,7 +177,9 @@ impl Outbox {
         peer_heard: bool,
         now: Now,
     ) -> bool {
-        let worth = |reply: &super::part::Reply| reply.kind != ReplyKind::Notice && !reply.stopped;
+        let worth = |reply: &super::part::Reply| {
+            !matches!(reply.kind, ReplyKind::Notice | ReplyKind::Confirm) && !reply.stopped
+        };
         if !self.replies.get(&order).is_some_and(worth) {
             return false;
         }

@@ -30,6 +30,7 @@ fn radio() -> RadioInfo {
         owner: NodeInfo::default(),
         firmware: "2.7.26.54e0d8d".to_owned(),
         role: 0,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,
@@ -46,6 +47,11 @@ fn radio() -> RadioInfo {
         channels: Vec::new(),
         nodes: Vec::new(),
     }
+}
+
+/// A packet that asks for parts.
+fn packet() -> TurnId {
+    TurnId("m-packet".to_owned())
 }
 
 /// An outbox on a folder of its own, and a clock that the test moves.
@@ -94,6 +100,7 @@ impl Bench {
             kind,
             hops: None,
             text: text.to_owned(),
+            secret: None,
         }
     }
 

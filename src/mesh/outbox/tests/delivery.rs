@@ -72,6 +72,21 @@ fn a_relayed_part_that_is_confirmed_in_time_does_not_go_again() {
 }
 
 #[test]
+fn a_part_that_went_again_under_its_id_and_is_only_relayed_does_not_hold_the_rest_back() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, &words(390));
+    let first = bench.sent();
+    bench.restart();
+    bench.up();
+    let (_, again) = bench.next().unwrap();
+    assert_eq!(again.id, first.id, "its fate was unknown");
+    bench.routing(OURS, again.id, routing::NONE);
+    let (_, second) = bench.next().unwrap();
+    assert!(text(&second).starts_with("2/2 "), "{}", text(&second));
+    assert_eq!(bench.state("a", 1), Some(Delivery::Relayed));
+}
+
+#[test]
 fn a_relayed_part_of_a_peer_that_is_away_waits_once_until_it_is_heard() {
     let mut bench = Bench::new();
     bench.answer("a", ANA, &words(390));

@@ -155,6 +155,7 @@ impl Storm {
 
     fn answer(&mut self, id: &str, node: NodeNum, kind: ReplyKind, text: &str) {
         let reply = NewReply {
+            secret: None,
             id: TurnId(id.to_owned()),
             peer: PeerId(format!("key:{node}")),
             name: "Somebody".to_owned(),

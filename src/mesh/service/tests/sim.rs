@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::super::*;
-use crate::assistant::ChatStatus;
+use crate::assistant::{ChatContext, ChatReply, ChatStatus, ModelPlace};
 use crate::config::Contact;
 use crate::radio::link;
 use crate::radio::transport::Connector;
