@@ -135,7 +135,7 @@ fn line(frame: &FromRadio) -> String {
             u8::from(channel.primary)
         ),
         FromRadio::NoChannel(index) => format!("channel index={index} disabled"),
-        FromRadio::Role(role) => format!("role={role}"),
+        FromRadio::Device { role, .. } => format!("role={role}"),
         FromRadio::Lora(lora) => format!(
             "lora region={} use_preset={} preset={} bandwidth={} spread_factor={} coding_rate={} hop_limit={} \
              tx_enabled={} override_duty_cycle={} override_frequency={:.4} channel_num={}",
