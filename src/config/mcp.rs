@@ -9,6 +9,21 @@ use super::check::is_base_url;
 use crate::assistant::PermissionCategory;
 use crate::assistant::http::is_private_way;
 
+/// What the node's own tools begin with: a tool of a server would be hidden by one of them.
+const OURS: [&str; 11] = [
+    "ai",
+    "app",
+    "bitcoin",
+    "documents",
+    "files",
+    "media",
+    "mesh",
+    "network",
+    "notes",
+    "system",
+    "wallet",
+];
+
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +69,11 @@ impl McpServer {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if name.is_empty() || name.len() > 24 || !name.chars().all(fits) {
             return Some("name: write 1 to 24 of a-z, 0-9 and _".to_owned());
+        }
+        if OURS.contains(&name.as_str()) {
+            return Some(format!(
+                "server \"{name}\": the node's own tools begin so; give the server another name"
+            ));
         }
         let right = |words: &str| Some(format!("server \"{name}\": {words}"));
         if twice {
@@ -122,6 +142,7 @@ mod tests {
         assert!(faults_of(&named(&longest)).is_ok());
         for (text, words) in [
             (named(&format!("{longest}a")), "1 to 24"),
+            (named("files"), "another name"),
             (named(""), "1 to 24"),
             (named("A"), "1 to 24"),
             (named("a") + &named("a"), "twice"),

@@ -89,7 +89,16 @@ impl Record {
 
 impl Book {
     pub fn read(path: &Path) -> Result<Book, StoreError> {
-        let book: Option<Book> = store::read_json(path).map_err(|mut error| {
+        let book = store::read_json(path).and_then(|book: Option<Book>| match book {
+            // What it holds that we don't know would be lost with the next change.
+            Some(book) if book.version > VERSION => {
+                let why = format!("it was written by a newer tombolo (version {})", book.version);
+                let source = io::Error::new(io::ErrorKind::InvalidData, why);
+                Err(StoreError { doing: "reading", path: path.to_owned(), source })
+            }
+            book => Ok(book),
+        });
+        let book: Option<Book> = book.map_err(|mut error| {
             let why = format!(
                 "{}; repair it, or move it away: then contacts without a key in the configuration are pinned anew, and \
                  those that were added on the node page are gone",

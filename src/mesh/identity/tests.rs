@@ -265,3 +265,16 @@ fn a_broken_file_of_pins_stops_the_start_and_names_itself() {
     assert!(error.to_string().contains("contacts.json"));
     assert!(error.source.to_string().contains("move it away"), "{}", error.source);
 }
+
+#[test]
+fn contacts_of_a_newer_version_are_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("contacts.json");
+    for (version, is_read) in [(2, true), (3, false)] {
+        let text = serde_json::json!({ "version": version, "contacts": [] }).to_string();
+        std::fs::write(&path, &text).unwrap();
+        let opened = Contacts::open(folder.path(), &[]);
+        assert_eq!(opened.is_ok(), is_read, "{version}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}

@@ -93,7 +93,11 @@ impl Mesh {
     /// Puts in the grants that count now.
     fn show_grants(&self, views: &mut [ContactView]) {
         for (view, contact) in views.iter_mut().zip(self.contacts.entries()) {
-            let Some(known) = self.standing(contact) else { continue };
+            let Some(known) = self.standing(contact) else {
+                // Without a key nothing is in force, whatever is configured.
+                view.grants.clear();
+                continue;
+            };
             let scope = self.answerer.current(CallerScope::Mesh {
                 peer_id: known.caller.clone(),
                 name: known.name,

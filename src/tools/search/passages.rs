@@ -50,8 +50,15 @@ impl Kind {
 
 /// Gives each passage to `each`, in order. The result is the document's own title, if it has one.
 pub fn cut(kind: Kind, text: &str, each: &mut impl FnMut(Passage)) -> Option<String> {
-    let mut cutter =
-        Cutter { each, headings: Vec::new(), title: None, body: String::new(), chars: 0, line: 1 };
+    let mut cutter = Cutter {
+        each,
+        headings: Vec::new(),
+        title: None,
+        body: String::new(),
+        chars: 0,
+        line: 1,
+        bare: None,
+    };
     match kind {
         Kind::Text => {
             for (number, line) in (1..).zip(text.lines()) {
@@ -61,11 +68,12 @@ pub fn cut(kind: Kind, text: &str, each: &mut impl FnMut(Passage)) -> Option<Str
         Kind::Markdown => markdown(text, &mut cutter),
         Kind::Html => html::lines(text, &mut |line| match line.heading {
             Some(0) => cutter.title = Some(clean(&line.text)),
-            Some(level) => cutter.heading(level, &line.text),
+            Some(level) => cutter.heading(line.line, level, &line.text),
             None => cutter.text(line.line, &line.text),
         }),
     }
     cutter.end();
+    cutter.end_bare();
     cutter.title
 }
 
@@ -85,7 +93,7 @@ fn markdown(text: &str, cutter: &mut Cutter<'_, impl FnMut(Passage)>) {
             let rest = line.get(marks..).unwrap_or_default();
             if let (Ok(level @ 1..=6), true) = (u8::try_from(marks), rest.starts_with([' ', '\t']))
             {
-                cutter.heading(level, rest.trim().trim_end_matches('#').trim_end());
+                cutter.heading(number, level, rest.trim().trim_end_matches('#').trim_end());
                 continue;
             }
             let under =
@@ -96,7 +104,7 @@ fn markdown(text: &str, cutter: &mut Cutter<'_, impl FnMut(Passage)>) {
                 _ => None,
             });
             if let (Some(level), false) = (level, trimmed.is_empty()) {
-                cutter.heading(level, trimmed);
+                cutter.heading(number, level, trimmed);
                 lines.next();
                 continue;
             }
@@ -112,17 +120,41 @@ struct Cutter<'e, E> {
     body: String,
     chars: usize,
     line: usize,
+    /// The line and level of the last heading, while nothing has stood under it.
+    bare: Option<(usize, u8)>,
 }
 
 impl<E: FnMut(Passage)> Cutter<'_, E> {
-    fn heading(&mut self, level: u8, text: &str) {
+    fn heading(&mut self, number: usize, level: u8, text: &str) {
         self.end();
+        // One below it carries it along; one beside it would lose it.
+        if self.bare.is_some_and(|(_, above)| level <= above) {
+            self.end_bare();
+        }
         let text = clean(text);
         if self.title.is_none() && !text.is_empty() {
             self.title = Some(text.clone());
         }
         self.headings.retain(|(above, _)| *above < level);
         self.headings.push((level, text));
+        self.bare = Some((number, level));
+    }
+
+    /// A heading under which nothing stands is all that there is to find.
+    fn end_bare(&mut self) {
+        let Some((line, _)) = self.bare.take() else { return };
+        let Some((_, last)) = self.headings.last().filter(|(_, last)| !last.is_empty()) else {
+            return;
+        };
+        let body = last.clone();
+        let heading = self.path();
+        (self.each)(Passage { heading, line, body });
+    }
+
+    /// The headings, the outermost first.
+    fn path(&self) -> String {
+        let headings: Vec<&str> = self.headings.iter().map(|(_, text)| text.as_str()).collect();
+        headings.join(" › ").chars().take(MAX_HEADING).collect()
     }
 
     fn text(&mut self, number: usize, line: &str) {
@@ -150,9 +182,10 @@ impl<E: FnMut(Passage)> Cutter<'_, E> {
     fn end(&mut self) {
         let body = self.body.trim_end();
         if !body.is_empty() {
-            let headings: Vec<&str> = self.headings.iter().map(|(_, text)| text.as_str()).collect();
-            let heading = headings.join(" › ").chars().take(MAX_HEADING).collect();
-            (self.each)(Passage { heading, line: self.line, body: body.to_owned() });
+            let body = body.to_owned();
+            self.bare = None;
+            let heading = self.path();
+            (self.each)(Passage { heading, line: self.line, body });
         }
         self.body.clear();
         self.chars = 0;
@@ -196,6 +229,15 @@ mod tests {
             (15, "Other", "last"),
         ]
         .map(|(line, heading, body)| (line, heading.to_owned(), body.to_owned()));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_heading_with_nothing_under_it_is_found() {
+        let (_, found) = passages(Kind::Markdown, "# Wheat\n\n## Emmer\n## Spelt\nx\n# Rye\n");
+        let expected =
+            [(3, "Wheat › Emmer", "Emmer"), (5, "Wheat › Spelt", "x"), (6, "Rye", "Rye")]
+                .map(|(line, heading, body)| (line, heading.to_owned(), body.to_owned()));
         assert_eq!(found, expected);
     }
 
