@@ -6,6 +6,7 @@
 pub mod check;
 pub mod load;
 pub mod mcp;
+pub mod tools;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use crate::assistant::PermissionCategory;
 use crate::node::{NodeNum, PublicKey};
 
 pub use load::{ConfigError, load, parse, path};
+pub use tools::ToolsConfig;
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -30,8 +32,13 @@ pub struct Config {
     pub airtime: AirtimeConfig,
     /// The models.
     pub assistant: AssistantConfig,
+    /// What the assistant's tools may reach.
+    pub tools: ToolsConfig,
     /// The node page and RPC.
     pub http: HttpConfig,
+    /// The file that it was read from, to name it in messages; no key.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     /// `[[mcp]]`: other programs that bring tools.
     pub mcp: Vec<mcp::McpServer>,
 }
@@ -44,7 +51,9 @@ impl Default for Config {
             mesh: MeshConfig::default(),
             airtime: AirtimeConfig::default(),
             assistant: AssistantConfig::default(),
+            tools: ToolsConfig::default(),
             http: HttpConfig::default(),
+            file: None,
             mcp: Vec::new(),
         }
     }
@@ -208,13 +217,22 @@ impl From<ContactForm> for Contact {
 }
 
 /// Someone to refuse: by number or by key.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(untagged, expecting = "a node id such as \"!a1b2c3d4\" or a public key in base64")]
 pub enum Asker {
     /// Whoever claims this number.
     Node(NodeNum),
     /// Whoever holds this key.
     Key(PublicKey),
+}
+
+impl std::fmt::Display for Asker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Asker::Node(number) => number.fmt(f),
+            Asker::Key(key) => key.fmt(f),
+        }
+    }
 }
 
 /// `[airtime]`
@@ -245,12 +263,20 @@ pub enum CloudPolicy {
     All,
 }
 
+/// What tools of these categories say stays on the node, unless `assistant.cloud_content` names them.
+pub const KEPT_FROM_CLOUD: [PermissionCategory; 2] =
+    [PermissionCategory::Files, PermissionCategory::Wallet];
+
 /// `[assistant]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AssistantConfig {
     /// Who may fall through to a cloud leg.
     pub cloud: CloudPolicy,
+    /// Of the content that no cloud leg is given, what one may be given all the same: `files`, `wallet`.
+    pub cloud_content: Vec<PermissionCategory>,
+    /// Transcripts are kept so many days; 0: for ever.
+    pub history_days: u32,
     /// The local leg.
     pub ollama: OllamaConfig,
     /// Used when `secrets/claude-api-key` exists.
@@ -263,6 +289,8 @@ impl Default for AssistantConfig {
     fn default() -> AssistantConfig {
         AssistantConfig {
             cloud: CloudPolicy::All,
+            cloud_content: Vec::new(),
+            history_days: 90,
             ollama: OllamaConfig::default(),
             claude: ClaudeConfig::default(),
             openai: None,
@@ -343,10 +371,16 @@ pub struct HttpConfig {
     pub listen: std::net::SocketAddr,
     /// Further exact `Host` values that are accepted.
     pub hosts: Vec<String>,
+    /// Is there a reverse proxy on this machine, whose `X-Forwarded-For` and `-Proto` are believed?
+    pub forwarded: bool,
 }
 
 impl Default for HttpConfig {
     fn default() -> HttpConfig {
-        HttpConfig { listen: std::net::SocketAddr::from(([127, 0, 0, 1], 7373)), hosts: Vec::new() }
+        HttpConfig {
+            listen: std::net::SocketAddr::from(([127, 0, 0, 1], 7373)),
+            hosts: Vec::new(),
+            forwarded: false,
+        }
     }
 }

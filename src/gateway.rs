@@ -2,8 +2,10 @@
 //!
 //! The only file that knows all parts. Decides nothing that a part could decide.
 
+mod sources;
+
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,15 +18,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::assistant::{Assistant, CallerScope, ChatContext};
+use crate::assistant::confirm::{Prompt, Taken, Told};
+use crate::assistant::grants::Standing;
+use crate::assistant::{Assistant, CallerScope, ChatContext, PeerId, TurnId};
 use crate::clock::Clock;
 use crate::config::{self, Config, PortSpec};
-use crate::mesh::service::{Answer, Answerer, Place};
+use crate::mesh::service::{Answer, Answerer, Place, Settling};
 use crate::mesh::{self, MeshHandle, MeshParts};
-use crate::radio::{link, transport::Connector};
+use crate::radio::known::KnownRadio;
+use crate::radio::link::{self, LinkParts};
+use crate::radio::system_clock;
+use crate::radio::transport::Connector;
 use crate::rpc::Services;
+use crate::rpc::events::{Changed, Event};
 use crate::secrets::{Secret, Secrets};
 use crate::sim::{Sim, SimConfig};
+use crate::tools::{self, ToolSet};
 use crate::{store, web};
 
 /// How long parts may take to finish what they began, once told to stop.
@@ -42,6 +51,7 @@ pub struct Gateway {
     pub sim: Option<Sim>,
     services: Arc<Services>,
     assistant: Arc<Assistant>,
+    tools: Arc<ToolSet>,
     config: Config,
     cancel: CancellationToken,
     tracker: TaskTracker,
@@ -69,6 +79,9 @@ impl Gateway {
         let tracker = TaskTracker::new();
 
         let assistant = Assistant::new(&config.assistant, secrets.clone(), &config.data_dir)?;
+        // Before those of other programs: of two with one name the first stays.
+        let tools = Arc::new(ToolSet::default());
+        let assistant = assistant.with_source(tools.clone());
         #[cfg(feature = "mcp")]
         let assistant = assistant.with_source(crate::tools::mcp::Hub::start(
             &config.mcp,
@@ -96,8 +109,19 @@ impl Gateway {
             }
             (port, None) => Connector::to(port).context("the simulated radio was not started")?,
         };
-        let settings = config.radio.settings.clone();
-        let link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+        // The simulated radio is nobody's: it is neither remembered nor refused.
+        let known = match &sim {
+            Some(_) => KnownRadio::any(),
+            None => KnownRadio::open(&config.data_dir)?,
+        };
+        let link = link::start(LinkParts {
+            connector,
+            settings: config.radio.settings.clone(),
+            known: Arc::new(known),
+            right_time: system_clock::watched(cancel.clone(), &tracker),
+            cancel: cancel.clone(),
+            tracker: tracker.clone(),
+        });
 
         let mesh = mesh::spawn(MeshParts {
             mesh: config.mesh.clone(),
@@ -110,6 +134,16 @@ impl Gateway {
             cancel: cancel.clone(),
             tracker: tracker.clone(),
         })?;
+
+        let sources = tools::Sources {
+            data_dir: config.data_dir.clone(),
+            secrets: secrets.clone(),
+            ollama_url: config.assistant.ollama.url.clone(),
+            mesh: Arc::new(sources::MeshSide(mesh.clone())),
+            tracker: tracker.clone(),
+            cancel: cancel.clone(),
+        };
+        tools.start(sources, &config.tools)?;
 
         let services = Arc::new(Services::new(
             &config,
@@ -129,6 +163,7 @@ impl Gateway {
             sim,
             services,
             assistant,
+            tools,
             config,
             cancel,
             tracker,
@@ -140,7 +175,26 @@ impl Gateway {
     /// A path with a token that logs a browser in once, for whoever can read this terminal.
     pub fn login_link(&self) -> String {
         let token = self.services.auth.one_time_link_token();
-        format!("http://{}/?login={}", self.address, token.expose())
+        format!("http://{}/?login={}", self.page_address(), token.expose())
+    }
+
+    /// The link for setting the first password, while there is none. The token stands behind a `#`, which
+    /// no browser sends to anybody.
+    pub fn setup_link(&self) -> Option<String> {
+        let token = self.setup_token.as_ref()?;
+        Some(format!("http://{}/#setup={}", self.page_address(), token.expose()))
+    }
+
+    /// Where a browser on this machine finds the pages: nobody is at home at the wildcard address.
+    fn page_address(&self) -> SocketAddr {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        address
     }
 
     /// The daemon is going down.
@@ -165,9 +219,18 @@ impl Gateway {
             return;
         }
         self.assistant.reconfigure(&new.assistant);
+        let model_server = &new.assistant.ollama.url;
+        if new.tools != self.config.tools || *model_server != self.config.assistant.ollama.url {
+            if let Err(error) = self.tools.reconfigure(&new.tools, model_server) {
+                error!("the old tools stay: {error:#}");
+            } else {
+                self.config.tools = new.tools;
+            }
+        }
         self.config.mesh = new.mesh;
         self.config.airtime = new.airtime;
         self.config.assistant = new.assistant;
+        self.services.events.publish(Event::Changed(Changed::Settings));
         info!("the configuration was read again");
     }
 
@@ -231,6 +294,44 @@ impl Answerer for Assistant {
 
     fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a> {
         Box::pin(Assistant::model_place(self, caller))
+    }
+
+    fn contacts(&self, contacts: Vec<Standing>) {
+        self.grants().set_contacts(contacts);
+    }
+
+    fn current(&self, caller: CallerScope) -> CallerScope {
+        self.grants().current(caller)
+    }
+
+    fn grants_source(&self, caller: &PeerId) -> &'static str {
+        self.grants().source(&caller.0)
+    }
+
+    fn prompt(&self, turn: &TurnId) -> Option<Prompt> {
+        self.prompt_of(turn)
+    }
+
+    fn told(&self, turn: &TurnId) -> Option<Told> {
+        self.told_of(turn)
+    }
+
+    fn waits_for_code(&self, caller: &CallerScope) -> bool {
+        Assistant::waits_for_code(self, caller)
+    }
+
+    fn take(&self, caller: &CallerScope, code: &str) -> Option<Taken> {
+        self.take_by_code(caller, code)
+    }
+
+    fn settle(&self, taken: Taken, approve: bool) -> Settling<'_> {
+        Box::pin(async move {
+            Assistant::settle(self, taken, approve, false).await;
+        })
+    }
+
+    fn drop_pending(&self, peer: &PeerId) {
+        Assistant::drop_pending(self, &peer.0);
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod invisible;
 pub mod node;
 pub mod secrets;
 pub mod store;

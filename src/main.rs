@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Command::Operator(args) => tombolo::cli::operator::run(args),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => tombolo::cli::mcp::run(args),
+        Command::Grants(args) => tombolo::cli::grants::run(args),
         Command::Radio(args) => tombolo::cli::radio::run(args),
         Command::Check(args) => tombolo::cli::check::run(args),
         Command::Udev(args) => tombolo::cli::udev::run(args),

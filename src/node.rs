@@ -84,15 +84,47 @@ impl fmt::Debug for PacketId {
     }
 }
 
+/// The points of Curve25519 whose order is small, and the forms of them above the field's size.
+const SMALL_ORDER: [[u8; 32]; 7] = {
+    const fn near(last: u8) -> [u8; 32] {
+        let mut point = [0xff; 32];
+        point[0] = last;
+        point[31] = 0x7f;
+        point
+    }
+    let mut one = [0; 32];
+    one[0] = 1;
+    [
+        [0; 32],
+        one,
+        [
+            0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f,
+            0xc4, 0x6a, 0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16,
+            0x5f, 0x49, 0xb8, 0x00,
+        ],
+        [
+            0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83,
+            0xef, 0x5b, 0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd,
+            0xd0, 0x9f, 0x11, 0x57,
+        ],
+        near(0xec),
+        near(0xed),
+        near(0xee),
+    ]
+};
+
 /// An X25519 public key: what a peer *is*. Written in base64, as Meshtastic's apps do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// `None` unless there are exactly 32 bytes and they are not all zero.
+    /// `None` unless there are exactly 32 bytes, and they are no point of small order (all zero is one): with such a
+    /// key anybody can compute what it encrypts.
     pub fn from_slice(bytes: &[u8]) -> Option<PublicKey> {
         let key: [u8; 32] = bytes.try_into().ok()?;
-        (key != [0; 32]).then_some(PublicKey(key))
+        let mut point = key;
+        point[31] &= 0x7f; // X25519 leaves the highest bit out
+        (!SMALL_ORDER.contains(&point)).then_some(PublicKey(key))
     }
 
     /// Sixteen hexadecimal digits in groups of four, from SHA-256: for people to compare.
@@ -121,7 +153,7 @@ impl fmt::Debug for PublicKey {
 /// What a key looks like, for the message about one that doesn't.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "not a public key: write the 44 characters of base64 that the phone app shows (32 bytes, not all zero)"
+    "not a public key: write the 44 characters of base64 that the phone app shows (32 bytes, and no point of small order such as all zero)"
 )]
 pub struct BadPublicKey;
 
@@ -165,5 +197,12 @@ mod tests {
         assert_eq!(key.to_string().parse::<PublicKey>().unwrap(), key);
         assert!(PublicKey::from_slice(&[0; 32]).is_none());
         assert!(PublicKey::from_slice(&[7; 31]).is_none());
+        for mut point in SMALL_ORDER {
+            assert!(PublicKey::from_slice(&point).is_none());
+            point[31] |= 0x80;
+            assert!(PublicKey::from_slice(&point).is_none());
+            point[1] ^= 2;
+            assert!(PublicKey::from_slice(&point).is_some());
+        }
     }
 }

@@ -39,15 +39,34 @@ pub enum SecretName {
     OpenaiApiKey,
     /// The operator's password, as an argon2id hash.
     OperatorPassword,
+    /// The viewers' password, as an argon2id hash.
+    ViewerPassword,
+    /// `user:password` of a Bitcoin node.
+    BitcoinRpc,
 }
 
 impl SecretName {
+    /// All of them.
+    pub const ALL: [SecretName; 5] = [
+        SecretName::ClaudeApiKey,
+        SecretName::OpenaiApiKey,
+        SecretName::OperatorPassword,
+        SecretName::ViewerPassword,
+        SecretName::BitcoinRpc,
+    ];
+
+    fn is_password(self) -> bool {
+        matches!(self, SecretName::OperatorPassword | SecretName::ViewerPassword)
+    }
+
     /// The file's name below `secrets/`.
     pub fn file_name(self) -> &'static str {
         match self {
             SecretName::ClaudeApiKey => "claude-api-key",
             SecretName::OpenaiApiKey => "openai-api-key",
             SecretName::OperatorPassword => "operator-password",
+            SecretName::ViewerPassword => "viewer-password",
+            SecretName::BitcoinRpc => "bitcoin-rpc",
         }
     }
 }
@@ -90,17 +109,24 @@ impl Secrets {
             return Err(SecretError::Exposed { path: folder, mode: 0o700 });
         }
         let secrets = Secrets { folder };
-        for name in
-            [SecretName::ClaudeApiKey, SecretName::OpenaiApiKey, SecretName::OperatorPassword]
-        {
-            secrets.read(name)?;
+        for name in SecretName::ALL {
+            match secrets.read(name) {
+                // A password's file must hold a hash, which `rpc::auth` says in better words.
+                Err(SecretError::NotText { .. }) if name.is_password() => {}
+                read => drop(read?),
+            }
         }
         Ok(secrets)
     }
 
+    /// Where a secret is kept.
+    pub fn path(&self, name: SecretName) -> PathBuf {
+        self.folder.join(name.file_name())
+    }
+
     /// The secret, or `None` when its file is missing or empty.
     pub fn read(&self, name: SecretName) -> Result<Option<Secret>, SecretError> {
-        let path = self.folder.join(name.file_name());
+        let path = self.path(name);
         if !path.exists() {
             return Ok(None);
         }
@@ -120,9 +146,14 @@ impl Secrets {
         }
     }
 
+    /// Forgets a secret; that there is none is fine.
+    pub fn remove(&self, name: SecretName) -> Result<(), SecretError> {
+        Ok(store::remove(&self.path(name))?)
+    }
+
     /// Writes a secret, mode 0600, on the disk when it returns.
     pub fn write(&self, name: SecretName, secret: &Secret) -> Result<(), SecretError> {
-        let path = self.folder.join(name.file_name());
+        let path = self.path(name);
         store::replace(&path, format!("{}\n", secret.expose()).as_bytes(), Durability::Disk)?;
         Ok(())
     }

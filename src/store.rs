@@ -113,24 +113,57 @@ const ASIDE: usize = 16;
 /// Moves a file that can't be read aside, to `NAME.broken`, `NAME.broken.2` and so on: what was set aside
 /// before is not overwritten.
 pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
-    let named = |number: usize| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".broken");
-        if number > 1 {
-            name.push(format!(".{number}"));
-        }
-        PathBuf::from(name)
-    };
-    let free = (1..ASIDE).map(named).find(|aside| !aside.exists());
-    let aside = free.unwrap_or_else(|| named(ASIDE));
+    let free = (1..ASIDE).map(|number| aside_of(path, number)).find(|aside| !aside.exists());
+    let aside = free.unwrap_or_else(|| aside_of(path, ASIDE));
     fs::rename(path, &aside).map_err(StoreError::at("setting aside", path))?;
     Ok(aside)
 }
 
-/// Waits until this process alone holds the lock of that file, which is made where it is missing. Held until
-/// the file is dropped.
-pub fn wait_for_lock(path: &Path) -> io::Result<File> {
-    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+fn aside_of(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".broken");
+    if number > 1 {
+        name.push(format!(".{number}"));
+    }
+    PathBuf::from(name)
+}
+
+/// Removes all that was ever set aside of that file.
+pub fn remove_set_aside(path: &Path) -> Result<(), StoreError> {
+    (1..=ASIDE).try_for_each(|number| remove(&aside_of(path, number)))
+}
+
+/// Removes what was set aside in that folder and not written since `before`, in Unix milliseconds.
+pub fn remove_set_aside_before(folder: &Path, before: u64) -> Result<(), StoreError> {
+    for entry in fs::read_dir(folder).map_err(StoreError::at("listing", folder))? {
+        let Ok(entry) = entry else { continue };
+        let name = entry.file_name();
+        let is_aside = name.to_string_lossy().rsplit_once(".broken").is_some_and(|(_, number)| {
+            number.trim_start_matches('.').chars().all(|c| c.is_ascii_digit())
+        });
+        if !is_aside {
+            continue;
+        }
+        let path = entry.path();
+        let written = rustix::fs::lstat(&path)
+            .map_err(|e| StoreError::at("looking at", &path)(e.into()))?
+            .st_mtime;
+        if u64::try_from(written).unwrap_or(0).saturating_mul(1000) < before {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a full file the older one; what was the older one before is gone.
+pub fn rotate(path: &Path, older: &Path) -> Result<(), StoreError> {
+    fs::rename(path, older).map_err(StoreError::at("renaming", path))
+}
+
+/// Waits until this process alone holds that folder's lock, which is released with the file. It is a lock on
+/// the folder itself: nothing is left in it.
+pub fn wait_for_lock(folder: &Path) -> io::Result<File> {
+    let file = File::open(folder)?;
     file.lock()?;
     Ok(file)
 }

@@ -1,13 +1,15 @@
-//! The web server: the embedded pages, `/rpc` and `/healthz`.
+//! The web server: the embedded pages, `/rpc`, `/events`, `/healthz` and `/metrics`.
 //!
 //! Owns the routes, the check of `Host` before all of them, and the security headers after all of them.
 //! Decides nothing about a call: that is RPC's.
 
 pub mod assets;
 pub mod connection;
+pub mod forwarded;
 pub mod headers;
 pub mod health;
 pub mod hosts;
+pub mod seats;
 
 use std::sync::Arc;
 
@@ -39,6 +41,8 @@ pub fn router(services: Arc<Services>) -> Router {
         .route("/chat", get(async || Redirect::permanent("/chat/")))
         .route("/chat/", page(&aiui, Kind::ChatPage))
         .route("/healthz", get(healthz).with_state(Arc::clone(&services)))
+        .route("/events", get(rpc::events::stream::get).with_state(Arc::clone(&services)))
+        .route("/metrics", get(rpc::metrics::get).with_state(Arc::clone(&services)))
         .route("/rpc", post(rpc::http::post).with_state(Arc::clone(&services)));
     for asset in node_files {
         if asset.name == "icon.svg" {
@@ -62,7 +66,12 @@ pub async fn serve(listener: TcpListener, services: Arc<Services>, cancel: Cance
         cancel.cancelled().await;
         services.turns.stop_all();
     };
-    tokio::join!(connection::accept(listener, router, cancel.clone()), stopping);
+    let feeding = rpc::events::sources::run(Arc::clone(&services), cancel.clone());
+    tokio::join!(
+        connection::accept(listener, router, services.seats.clone(), cancel.clone()),
+        stopping,
+        feeding
+    );
 }
 
 /// Around every route: nothing is looked at under a foreign name, and nothing leaves without its headers.
@@ -95,14 +104,20 @@ async fn node_page(
     headers: HeaderMap,
     peer: Option<Extension<Peer>>,
 ) -> Response {
+    // The same link as is printed, in a form that survives programs which cut a `#` off.
+    let setup = uri.query().and_then(|query| query.strip_prefix("setup="));
+    if let Some(token) = setup.and_then(rpc::auth::Token::parse) {
+        return Redirect::to(&format!("/#setup={}", token.text())).into_response();
+    }
     let token = uri.query().and_then(|query| query.strip_prefix("login="));
     let Some(token) = token.filter(|_| method == Method::GET) else {
         return of_kind(body(page.index.as_deref(), &headers), Kind::NodePage);
     };
-    let client = rpc::http::client(&headers, peer.as_deref());
+    let (services, peer) = (&page.services, peer.as_deref());
+    let client = services.client(&headers, peer);
     let mut response = Redirect::to("/").into_response();
-    if let Some(new) = page.services.auth.redeem_link(token, &client).await {
-        rpc::http::set_cookie(&mut response, &new.token, false);
+    if let Some(new) = services.auth.redeem_link(token, &client).await {
+        rpc::http::set_cookie(&mut response, &new.token, services.forwarded.is_tls(&headers, peer));
     }
     response
 }

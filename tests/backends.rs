@@ -38,7 +38,20 @@ pub fn recorded(name: &str) -> (u16, Value) {
 /// A recording as an answer.
 pub fn replay(name: &str) -> Answer {
     let (status, body) = recorded(name);
+    answer_of(status, body)
+}
+
+/// A status and a body as they were recorded; a list is a stream, line by line.
+pub fn answer_of(status: u16, body: Value) -> Answer {
     match body {
+        Value::Array(lines) => {
+            let lines: Vec<String> = lines
+                .into_iter()
+                .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned))
+                .collect();
+            let content_type = "text/event-stream".to_owned();
+            Answer::Raw { status, content_type, headers: Vec::new(), body: lines.join("\n") }
+        }
         Value::String(body) => {
             let content_type = "text/plain".to_owned();
             Answer::Raw { status, content_type, headers: Vec::new(), body }

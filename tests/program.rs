@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
+use tombolo::secrets::SecretName;
 use tombolo::sim::SayTo;
+use tombolo::store::{self, Durability};
 
 use crate::support::ollama::Answer;
 use crate::support::world::{World, all_files};
@@ -44,6 +46,25 @@ fn a_wrong_configuration_refuses_the_start_and_says_what_to_write() {
     let missing = tombolo(&["run", "--config", "/nowhere/tombolo.toml"]);
     assert_eq!(missing.status.code(), Some(78));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("--config"));
+}
+
+#[test]
+fn a_password_file_that_holds_no_hash_refuses_the_start_and_names_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let config = format!("data_dir = \"{}\"\n[radio]\nport = \"sim\"", data.display());
+    let secrets = tombolo::secrets::Secrets::open(&data).unwrap();
+    for (name, command) in [
+        (SecretName::OperatorPassword, "tombolo operator set-password\n"),
+        (SecretName::ViewerPassword, "tombolo operator set-password --role viewer\n"),
+    ] {
+        store::replace(&secrets.path(name), b"a canary of mine\n", Durability::Process).unwrap();
+        let (code, said) = run_with(folder.path(), &config);
+        assert_ne!(code, Some(0), "{said}");
+        assert!(said.contains(name.file_name()) && said.ends_with(command), "{said}");
+        assert!(!said.contains("canary"), "{said}");
+        secrets.remove(name).unwrap();
+    }
 }
 
 #[test]

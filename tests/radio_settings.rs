@@ -145,7 +145,11 @@ async fn what_is_wrong_is_said_before_anything_is_opened() {
             "[radio.settings]\nregion = \"EU_868\"\npreset = \"SHORT_TURBO\"",
             &["radio.settings.preset", "500 kHz"],
         ),
-        ("[radio.settings]\nhop_limit = 9", &["1 to 7"]),
+        ("[radio.settings]\nhop_limit = 9", &["radio.settings.hop_limit", "1 to 7"]),
+        (
+            "[radio.settings]\nowner = \"Hilltop ÄÖÜ äöü ÄÖÜ äöü ÄÖÜ äöü\"",
+            &["radio.settings.owner", "49 bytes", "at most 39"],
+        ),
         ("[radio]\nport = \"/dev/serial/by-id/usb-nothing\"", &["plugged in"]),
     ] {
         let machine = Machine::new(toml);
@@ -274,4 +278,58 @@ async fn each_part_that_is_not_ready_fails_the_check_by_itself() {
     let nowhere = "[radio]\nport = \"sim\"\n[assistant.ollama]\nurl = \"http://127.0.0.1:9\"\n";
     let text = out(&Machine::new(nowhere).run(&["check"]).await);
     assert_eq!(failed(&text), ["ollama"], "{text}");
+}
+
+#[tokio::test]
+async fn without_a_local_model_a_key_for_another_leg_is_enough_where_everybody_may_use_it() {
+    let nowhere = "[radio]\nport = \"sim\"\n[assistant.ollama]\nurl = \"http://127.0.0.1:9\"\n";
+    let openai = "[assistant.openai]\nurl = \"https://models.example/v1\"\nmodel = \"toy\"\n";
+    for (key, leg, more) in
+        [("claude-api-key", "Claude", ""), ("openai-api-key", "OpenAI-compatible", openai)]
+    {
+        let machine = Machine::new(&format!("{nowhere}{more}"));
+        secret(&machine, key, 0o600);
+        let output = machine.run(&["check"]).await;
+        let text = out(&output);
+        assert!(output.status.success(), "{key}: {text}");
+        let words = line(&text, "note   ollama");
+        assert!(words.contains("is Ollama running?") && words.contains(leg), "{words}");
+    }
+    // Peers' questions have nowhere to go.
+    for cloud in ["operator", "none"] {
+        let machine = Machine::new(&format!("{nowhere}[assistant]\ncloud = \"{cloud}\"\n"));
+        secret(&machine, "claude-api-key", 0o600);
+        assert_eq!(failed(&out(&machine.run(&["check"]).await)), ["ollama"], "{cloud}");
+    }
+}
+
+#[tokio::test]
+async fn another_radio_than_the_one_used_last_fails_the_check() {
+    let (_sim, port, _cancel) = on_tcp(SimConfig::default()).await;
+    let (_server, model) = model_server().await;
+    let machine = Machine::new(&format!("[radio]\nport = \"{port}\"\n{model}"));
+    let file = machine.data().join("radio.json");
+    let key = tombolo::sim::key_for("Another");
+    std::fs::write(&file, json!({"key": key.to_string(), "node": "!70b01001"}).to_string())
+        .unwrap();
+    let text = out(&machine.run(&["check"]).await);
+    assert_eq!(failed(&text), ["radio"], "{text}");
+    assert!(text.contains("another radio") && text.contains("tombolo radio accept"), "{text}");
+    let key = tombolo::sim::key_for("Tombolo Node");
+    std::fs::write(&file, json!({"key": key.to_string(), "node": "!00000009"}).to_string())
+        .unwrap();
+    assert!(machine.run(&["check"]).await.status.success());
+    std::fs::write(&file, "{").unwrap();
+    let text = out(&machine.run(&["check"]).await);
+    assert_eq!(failed(&text), ["radio"], "{text}");
+    assert!(text.contains("radio.json") && text.contains("move it away"), "{text}");
+}
+
+#[tokio::test]
+async fn the_simulator_says_both_ways_to_reach_it() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tombolo"));
+    let output = command.arg("sim").stdin(Stdio::null()).output().await.unwrap();
+    assert!(!output.status.success());
+    let said = err(&output);
+    assert!(said.contains("--listen <ADDR>") && said.contains("--pty"), "{said}");
 }

@@ -10,7 +10,7 @@ use tombolo::secrets::{Secret, SecretName, Secrets};
 use crate::rpc_node::{Node, PASSWORD, Session, folder};
 
 /// Does the value fit the schema? Only the words that the contract uses; an unknown one fails the test.
-fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+pub fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     for (word, wanted) in schema.as_object().ok_or("a schema is an object")? {
         let right = match word.as_str() {
             "description" | "default" => true,
@@ -139,25 +139,65 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
     let result = &contract["methods"]["auth.login"]["result"];
     fits(result, &login.json()["result"], "auth.login").unwrap();
 
+    // The one that is revoked.
+    node.login(None).await;
+    let list = node.rpc("auth.sessions", json!({})).session(&session).send().await.json();
+    let revoke = json!({ "id": list["result"]["sessions"][1]["id"] });
     let mut covered = vec!["auth.login", "auth.setup"];
     for (method, params) in [
         ("auth.whoami", json!({})),
+        ("auth.revoke", revoke),
         ("assistant.chat", json!({ "text": "How much disk space is left?", "turn_id": "t-1" })),
         ("assistant.chat", json!({ "text": "And now?" })),
         ("assistant.stop", json!({ "turn_id": "t-1" })),
         ("assistant.history", json!({})),
         ("assistant.list-tools", json!({})),
         ("assistant.clear-history", json!({})),
+        (
+            "assistant.grants-set",
+            json!({ "caller": "operator", "category": "notes", "granted": true, "until": 9_999_999_999_999_u64 }),
+        ),
+        (
+            "assistant.grants-set",
+            json!({ "caller": "operator", "tool": "system_disk_status", "mode": "ask" }),
+        ),
+        ("assistant.chat", json!({ "text": "How much disk space is left?", "turn_id": "t-2" })),
+        ("assistant.pending", json!({})),
+        ("assistant.confirm-tool", json!({ "id": "x", "approve": false })),
+        ("assistant.grants-list", json!({})),
+        ("assistant.ledger", json!({})),
         ("mesh.assistant-status", json!({})),
         ("mesh.status", json!({})),
         ("mesh.nodes", json!({})),
         ("mesh.messages", json!({})),
         ("mesh.messages", json!({ "limit": 1 })),
         ("mesh.airtime", json!({})),
+        ("mesh.history", json!({})),
         ("mesh.stop-all", json!({})),
         ("mesh.stop-all", json!({ "resume": true })),
+        ("mesh.radio-accept", json!({ "fingerprint": "0000" })),
+        ("mesh.assistant-configure", json!({ "suspend": { "id": "!a1b2c3d4" } })),
+        (
+            "mesh.peer-accept-key",
+            json!({ "id": "!a1b2c3d4", "fingerprint": "0011 2233 4455 6677", "accept": true }),
+        ),
+        ("mesh.pair", json!({ "name": "Eve" })),
+        ("mesh.send", json!({ "to": "!a1b2c3d4", "text": "hello" })),
+        (
+            "mesh.assistant-configure",
+            json!({ "add_contact": { "id": "!0000abcd", "name": "Eve" } }),
+        ),
+        ("mesh.assistant-configure", json!({ "deny": { "asker": "!0000abcd" } })),
+        ("mesh.assistant-configure", json!({ "trusted_only": true })),
+        ("mesh.pair", json!({ "cancel": true })),
+        ("mesh.send", json!({ "to": "!a1b2c3d4", "text": "hello", "ack": false })),
         ("system.disk-status", json!({})),
+        ("system.log", json!({})),
+        ("system.log", json!({ "limit": 1, "level": "warn" })),
         ("system.info", json!({})),
+        ("auth.sessions", json!({})),
+        ("auth.set-password", json!({ "role": "viewer", "new": "only looking around" })),
+        ("auth.set-password", json!({ "role": "viewer", "new": null })),
         ("auth.logout", json!({})),
     ] {
         let row = &contract["methods"][method];

@@ -15,13 +15,18 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tombolo::assistant::{Assistant, Assurance};
+use tombolo::assistant::{
+    Assistant, Assurance, PermissionCategory, ToolOutcome, ToolRecord, TurnId,
+};
 use tombolo::config::Config;
+use tombolo::mesh::operator::{Changed, Opened, Queued};
+use tombolo::mesh::pairing::{Code, PairingView};
 use tombolo::mesh::view::{
-    AirtimeView, AnsweringView, ContactView, Delivery, MeshHandle, MeshQuery, MeshStatus,
-    MessageView, NodeView, StopView,
+    AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, MeshEvent, MeshHandle,
+    MeshQuery, MeshStatus, MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
+use tombolo::radio::known::RefusedRadio;
 use tombolo::rpc::Services;
 use tombolo::rpc::auth::password;
 use tombolo::secrets::{Secret, SecretName, Secrets};
@@ -54,13 +59,18 @@ impl Node {
 
     /// With an assistant of one's own.
     pub async fn with(data_dir: &Path, assistant: Assistant) -> Node {
-        let (mesh, mesh_asked) = scripted_mesh();
         let config = Config { data_dir: data_dir.to_owned(), ..Config::default() };
+        Node::configured(config, Arc::new(assistant)).await
+    }
+
+    /// With a configuration of one's own.
+    pub async fn configured(config: Config, assistant: Arc<Assistant>) -> Node {
+        let (mesh, mesh_asked) = scripted_mesh();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let secrets = Secrets::open(data_dir).unwrap();
+        let secrets = Secrets::open(&config.data_dir).unwrap();
         let services =
-            Services::new(&config, address, Arc::new(assistant), mesh, secrets, TaskTracker::new());
+            Services::new(&config, address, assistant, mesh, secrets, TaskTracker::new());
         let services = Arc::new(services.unwrap());
         let cancel = CancellationToken::new();
         let serving =
@@ -293,7 +303,25 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                 }
                 MeshQuery::Airtime(reply) => drop(reply.send(airtime())),
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
+                MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
+                MeshQuery::Sizes(reply) => drop(reply.send(Vec::new())),
+                MeshQuery::Change(_, reply) => {
+                    let warnings = vec!["they look alike".to_owned()];
+                    drop(reply.send(Ok(Changed { answering: answering(), warnings })));
+                }
+                MeshQuery::Pair(wish, reply) => {
+                    let code = wish.what.and_then(|_| Code::parse("7KQ2M"));
+                    let opened = Opened { code, expires_in_s: 600, warnings: Vec::new() };
+                    drop(reply.send(Ok(opened)));
+                }
+                MeshQuery::SendText(wish, reply) => drop(reply.send(Ok(Queued {
+                    reply: "s-1".to_owned(),
+                    to: wish.what.to,
+                    name: "Ana".to_owned(),
+                    bytes: wish.what.text.len(),
+                    budget: 200,
+                }))),
             }
         }
     });
@@ -304,6 +332,11 @@ fn status() -> MeshStatus {
     MeshStatus {
         connected: true,
         link: "the simulated radio".to_owned(),
+        refused_radio: Some(RefusedRadio {
+            fingerprint: "0000 1111 2222 3333".to_owned(),
+            owner: "Foreign".to_owned(),
+            node: NodeNum(0x70b0_2002),
+        }),
         my_node: Some(NodeNum(0x70b0_1001)),
         turns_waiting: 2,
         airtime: airtime(),
@@ -357,13 +390,72 @@ fn answering() -> AnsweringView {
         allowed_contacts: vec![ContactView {
             id: NodeNum(0xa1b2_c3d4),
             name: "Ana".to_owned(),
+            key: None,
             fingerprint: Some("0011 2233 4455 6677".to_owned()),
             pin: "configured",
             foreign_fingerprint: None,
             grants: vec!["system".to_owned()],
+            grants_source: "default",
+            suspended: false,
+            denied: false,
+            source: "configuration",
         }],
         denied_askers: vec!["!0badcafe".to_owned()],
+        denied: vec![DeniedView { asker: "!0badcafe".to_owned(), source: "node" }],
+        enabled_source: "configuration",
+        trusted_only_source: "node",
+        pairing: Some(PairingView { name: "Eve".to_owned(), expires_in_s: 600, tries_left: 5 }),
+        warnings: Vec::new(),
         trigger: "!ai".to_owned(),
         channels: vec!["bots".to_owned()],
     }
+}
+
+/// Every kind of event of the mesh side, filled in.
+pub fn one_of_each_mesh_event() -> Vec<MeshEvent> {
+    let turn = || TurnId("m-1".to_owned());
+    let tools = vec![ToolRecord {
+        name: "disk_status".to_owned(),
+        category: Some(PermissionCategory::System),
+        outcome: ToolOutcome::Ran,
+    }];
+    let part_state = |delivery| MeshEvent::PartState { reply: turn(), part: 1, of: 2, delivery };
+    vec![
+        MeshEvent::Link { up: true, detail: "the simulated radio".to_owned() },
+        MeshEvent::Heard {
+            from: NodeNum(0xa1b2_c3d4),
+            name: "Ana".to_owned(),
+            assurance: Assurance::Verified,
+            channel: None,
+            text: "!ai hello".to_owned(),
+            ignored: None,
+        },
+        MeshEvent::TurnStarted { turn_id: turn(), name: "Ana".to_owned() },
+        MeshEvent::TurnEnded {
+            turn_id: turn(),
+            answered: true,
+            backend: "ollama".to_owned(),
+            tools,
+            millis: 900,
+            parts: 2,
+        },
+        MeshEvent::PartSent {
+            reply: turn(),
+            name: "Ana".to_owned(),
+            id: PacketId(7),
+            part: 1,
+            of: 2,
+            bytes: 5,
+            airtime_us: 300_000,
+            text: "hello".to_owned(),
+        },
+        part_state(Delivery::Delivered),
+        part_state(Delivery::Waiting("for an ack".to_owned())),
+        MeshEvent::Paused { reason: Some("the hour is used up".to_owned()) },
+        MeshEvent::Security {
+            kind: "foreign_key".to_owned(),
+            from: NodeNum(0xa1b2_c3d4),
+            detail: "another key".to_owned(),
+        },
+    ]
 }

@@ -156,7 +156,7 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
         "/tsconfig.json",
         "/index.html",
         "/node/main.js",
-        "/events",
+        "/events/",
         "//healthz",
     ] {
         let answer = node.get(path).await;
@@ -169,6 +169,7 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
         ("OPTIONS", "/rpc"),
         ("POST", "/"),
         ("POST", "/healthz"),
+        ("POST", "/events"),
         ("DELETE", "/aiui/"),
     ] {
         let answer = node.request(method, path).send().await;

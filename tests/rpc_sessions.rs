@@ -73,6 +73,13 @@ async fn setup_works_once_and_says_when_it_is_needed() {
         (401, &json!(true))
     );
     assert!(!answer.everything().contains(token.expose()));
+    // As a query it is moved behind the `#`; anything else there is just the page.
+    let answer = node.get(&format!("/?setup={}", token.expose())).await;
+    let behind = format!("/#setup={}", token.expose());
+    assert_eq!((answer.status, answer.header("location")), (303, Some(behind.as_str())));
+    for other in ["/?setup=", "/?setup=x", "/?setup=%0d%0aSet-Cookie:a", "/?a&setup=x"] {
+        assert_eq!(node.get(other).await.status, 200, "{other}");
+    }
 
     let setup = async |token: &str, password: &str| {
         node.rpc("auth.setup", json!({ "token": token, "password": password })).send().await

@@ -122,6 +122,13 @@ impl Board {
         BOARDS.iter()
     }
 
+    /// Is this port never opened, not even when the configuration names it? One bootloader's ids are also what some
+    /// home-made boards run under.
+    #[must_use]
+    pub const fn is_never_opened(&self) -> bool {
+        self.bootloader && !(self.vid == ADAFRUIT && self.pid == 0x00B3)
+    }
+
     /// `None` for a device that is in no table: it is never probed.
     #[must_use]
     pub fn from_usb_ids(vid: u16, pid: u16) -> Option<&'static Board> {

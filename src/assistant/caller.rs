@@ -124,6 +124,17 @@ impl CallerScope {
         }
     }
 
+    /// The same caller, for a turn in which nothing is to be done.
+    #[must_use]
+    pub fn without_tools(mut self) -> CallerScope {
+        match &mut self {
+            CallerScope::Mesh { granted, .. } | CallerScope::LocalOperator { granted, .. } => {
+                granted.clear();
+            }
+        }
+        self
+    }
+
     /// Whose transcript the turn belongs to; `None` for a caller without memory.
     pub fn history_key(&self) -> Option<HistoryKey> {
         match self {
@@ -134,6 +145,22 @@ impl CallerScope {
             CallerScope::LocalOperator { session_id, .. } => {
                 Some(HistoryKey::of("operator", &session_id.0))
             }
+        }
+    }
+
+    /// Who it is, in one word: `operator`, or the peer's identity, `key:…`, `signed:…` or `claim:…`.
+    pub fn caller(&self) -> &str {
+        match self {
+            CallerScope::Mesh { peer_id, .. } => &peer_id.0,
+            CallerScope::LocalOperator { .. } => "operator",
+        }
+    }
+
+    /// What to call it.
+    pub fn name(&self) -> &str {
+        match self {
+            CallerScope::Mesh { name, .. } => name,
+            CallerScope::LocalOperator { .. } => "operator",
         }
     }
 

@@ -3,6 +3,9 @@
 //! Owns a turn from the outside: its transcript, its end by cancellation or by time. Sees the caller only
 //! as a scope.
 
+mod confirmed;
+mod setup;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -10,24 +13,28 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{error, info};
 
-use super::backends::claude::Claude;
-use super::backends::offline::Offline;
 use super::backends::ollama;
 use super::backends::{Backend, ToolCall, Turn};
-use super::caller::CallerScope;
-use super::gate::Closed;
-use super::history::{History, StoredTurn};
+use super::caller::{CallerScope, CategorySet, PermissionCategory};
+use super::cloud::{CloudLog, LeftForCloud};
+use super::guard::Guard;
+use super::history::{Given, History, StoredTurn};
+use super::legs::walk::Kept;
 use super::legs::{LegState, Legs};
 use super::loop_::{MAX_TURNS, Outcome, Rules, run_loop};
-use super::observer::Observer;
+use super::models::{self, ChosenModel, ModelChoice, ModelError};
+use super::observer::{Both, Observer, Unwatched};
+use super::summaries::Summaries;
 use super::tools::{Executed, ToolDef, ToolRegistry, ToolSource};
 use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
 use crate::secrets::{SecretName, Secrets};
 use crate::store::StoreError;
+pub use confirmed::Settled;
+use setup::{Setup, kept};
 
-/// A turn may take this long in all.
+/// A turn may take this long in all, over all legs.
 const TURN: Duration = Duration::from_secs(300);
 /// And the operator's: the page gives up after 180 s, and should be told before.
 const OPERATOR_TURN: Duration = Duration::from_secs(170);
@@ -38,6 +45,9 @@ const STOPPED: &str = "Stopped.";
 /// A question is cut here; no caller's side lets a longer one through.
 const MAX_QUESTION_CHARS: usize = 16_000;
 
+/// So often the files of the transcripts are looked through.
+const TEND_EVERY: Duration = Duration::from_secs(24 * 3600);
+
 /// The assistant.
 pub struct Assistant {
     setup: RwLock<Arc<Setup>>,
@@ -45,14 +55,14 @@ pub struct Assistant {
     tools: ToolRegistry,
     /// Tools of other programs.
     sources: Vec<Arc<dyn ToolSource>>,
-    history: History,
-}
-
-/// What a change of the configuration replaces.
-struct Setup {
-    legs: Legs,
-    cloud: CloudPolicy,
-    ollama_url: Option<String>,
+    history: Arc<History>,
+    guard: Guard,
+    summaries: Summaries,
+    cloud_log: CloudLog,
+    choice: ModelChoice,
+    /// When the transcripts are looked through next.
+    tend_at: Mutex<Instant>,
+    turn: Option<Duration>,
 }
 
 /// The legs, and what they have.
@@ -64,6 +74,12 @@ pub struct LegsReport {
     pub models: Vec<String>,
     /// Is there a key for Claude?
     pub claude_available: bool,
+    /// Is an OpenAI-compatible server configured?
+    pub openai_configured: bool,
+    /// The local leg's model; `None` where no local leg is made from a configuration.
+    pub model: Option<ChosenModel>,
+    /// What left for a cloud in the last 24 hours.
+    pub left: LeftForCloud,
     /// In the order in which they are tried.
     pub legs: Vec<LegState>,
 }
@@ -75,14 +91,13 @@ impl Assistant {
         secrets: Secrets,
         data_dir: &Path,
     ) -> Result<Assistant, StoreError> {
-        let setup = Setup::of(config, &secrets);
-        Ok(Assistant {
-            setup: RwLock::new(Arc::new(setup)),
-            secrets: Some(secrets),
-            tools: crate::tools::registry(data_dir),
-            sources: Vec::new(),
-            history: History::open(data_dir)?,
-        })
+        let choice = ModelChoice::of(data_dir);
+        let setup = Setup::of(config, choice.read(), &secrets);
+        let tools = crate::tools::registry(data_dir);
+        let assistant = Assistant::of(setup, Some(secrets), tools, data_dir)?;
+        assistant.history.keep_days(config.history_days);
+        assistant.history.tend();
+        Ok(assistant)
     }
 
     /// With legs and tools of the caller's own.
@@ -92,14 +107,38 @@ impl Assistant {
         tools: ToolRegistry,
         data_dir: &Path,
     ) -> Result<Assistant, StoreError> {
-        let setup = Setup { legs: Legs::new(backends), cloud, ollama_url: None };
+        let kept = kept(&[]);
+        let setup =
+            Setup { legs: Arc::new(Legs::new(backends)), cloud, kept, config: None, model: None };
+        Assistant::of(setup, None, tools, data_dir)
+    }
+
+    fn of(
+        setup: Setup,
+        secrets: Option<Secrets>,
+        tools: ToolRegistry,
+        data_dir: &Path,
+    ) -> Result<Assistant, StoreError> {
         Ok(Assistant {
             setup: RwLock::new(Arc::new(setup)),
-            secrets: None,
+            secrets,
             tools,
             sources: Vec::new(),
-            history: History::open(data_dir)?,
+            history: Arc::new(History::open(data_dir)?),
+            guard: Guard::open(data_dir)?,
+            summaries: Summaries::default(),
+            cloud_log: CloudLog::open(data_dir)?,
+            choice: ModelChoice::of(data_dir),
+            tend_at: Mutex::new(Instant::now() + TEND_EVERY),
+            turn: None,
         })
+    }
+
+    /// With so much time for each turn, whoever asks.
+    #[must_use]
+    pub fn with_turn(mut self, time: Duration) -> Assistant {
+        self.turn = Some(time);
+        self
     }
 
     /// With the tools of other programs beside its own.
@@ -118,21 +157,66 @@ impl Assistant {
     /// Takes a configuration that was read again; turns that run go on with the old one.
     pub fn reconfigure(&self, config: &AssistantConfig) {
         let Some(secrets) = &self.secrets else { return };
-        let setup = Arc::new(Setup::of(config, secrets));
-        *self.setup.write().unwrap_or_else(PoisonError::into_inner) = setup;
+        self.history.keep_days(config.history_days);
+        self.replace(Setup::of(config, self.choice.read(), secrets));
+    }
+
+    fn replace(&self, setup: Setup) {
+        *self.setup.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(setup);
+    }
+
+    fn setup(&self) -> Arc<Setup> {
+        self.setup.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Chooses the local leg's model, over the configuration's and past a restart. Only one that the server has; the
+    /// configuration's own takes the choice back. Turns that run go on with the old one.
+    pub async fn choose_model(&self, name: &str) -> Result<(), ModelError> {
+        let setup = self.setup();
+        let unknown = |there: &str| ModelError::Unknown {
+            name: name.chars().filter(|c| !c.is_control()).take(64).collect(),
+            there: there.to_owned(),
+        };
+        let (Some(config), Some(secrets)) = (&setup.config, &self.secrets) else {
+            return Err(unknown("this node's model can't be chosen"));
+        };
+        let there = ollama::models(&config.ollama.url).await.map_err(ModelError::Server)?;
+        if !models::is_name(name) || !there.iter().any(|there| models::is_same(there, name)) {
+            return Err(unknown(&match there.as_slice() {
+                [] => "the server has none".to_owned(),
+                there => format!("the server has {}", there.join(", ")),
+            }));
+        }
+        let choice = (!models::is_same(name, &config.ollama.model)).then_some(name);
+        self.choice.write(choice)?;
+        self.replace(Setup::of(config, choice.map(str::to_owned), secrets));
+        Ok(())
     }
 
     /// One turn. Never fails: what goes wrong ends in a reply with one honest line.
     pub async fn chat(&self, context: ChatContext, text: &str) -> ChatReply {
+        self.chat_watched(context, text, &Unwatched).await
+    }
+
+    /// The same, with somebody who watches.
+    pub async fn chat_watched(
+        &self,
+        context: ChatContext,
+        text: &str,
+        observer: &dyn Observer,
+    ) -> ChatReply {
         let key = context.scope.history_key();
         if let Some(key) = &key
             && let Some(stored) = self.history.answered(key, &context.turn_id)
         {
             return stored.into();
         }
+        // The model is needed here.
+        self.summaries.interrupt();
+        let mark = self.history.mark();
         let question: String = text.chars().take(MAX_QUESTION_CHARS).collect();
-        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let reply = self.turn(&setup, &context, &question).await;
+        let setup = self.setup();
+        let reply = self.turn(&setup, &context, &question, observer).await;
         info!(
             turn = context.turn_id.0,
             status = ?reply.status,
@@ -150,33 +234,58 @@ impl Assistant {
                 backend: reply.backend.clone(),
                 tools: reply.tools.clone(),
             };
-            if let Err(error) = self.history.add(key, turn) {
+            if let Err(error) = self.history.add_since(key, mark, turn) {
                 error!(%error, "a turn could not be written to its transcript");
             }
+            self.summaries.extend(&self.history, key, &setup.legs);
         }
+        self.tend();
         reply
     }
 
-    async fn turn(&self, setup: &Setup, context: &ChatContext, question: &str) -> ChatReply {
-        let scope = &context.scope;
-        let cloud = setup.may_use_cloud(scope);
-        let mut history =
-            scope.history_key().map_or_else(Vec::new, |key| self.history.for_model(&key));
-        history.push(Turn::User(question.to_owned()));
+    /// Looks through the transcripts once a day, beside the turns.
+    fn tend(&self) {
+        let mut tend_at = self.tend_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if Instant::now() < *tend_at {
+            return;
+        }
+        *tend_at = Instant::now() + TEND_EVERY;
+        let history = Arc::clone(&self.history);
+        tokio::task::spawn_blocking(move || history.tend());
+    }
+
+    async fn turn(
+        &self,
+        setup: &Setup,
+        context: &ChatContext,
+        question: &str,
+        observer: &dyn Observer,
+    ) -> ChatReply {
+        let scope = &self.guard.grants.usable(context.scope.clone());
         let registry = self.registry();
-        let tools = !registry.offered_to(scope).is_empty();
+        let offered = self.guard.without_never(registry.clone(), scope);
+        let Given { turns: mut history, categories } =
+            scope.history_key().map_or_else(Given::default, |key| self.history.given(&key));
+        history.push(Turn::User(question.to_owned()));
+        let tools = !offered.offered_to(scope).is_empty();
         let system = prompt::system(scope, context.answer_bytes, tools);
 
-        let deadline = Instant::now() + if scope.is_operator() { OPERATOR_TURN } else { TURN };
+        let usual = if scope.is_operator() { OPERATOR_TURN } else { TURN };
+        let deadline = Instant::now() + self.turn.unwrap_or(usual);
         let ledger = Ledger::default();
-        let mut walk = setup.legs.select_backend(cloud);
+        let watchers = Both(&ledger, observer);
+        let tainted = scope.history_key().is_some_and(|key| self.history.has_foreign_text(&key));
+        let gate = self.guard.turn(scope, &context.turn_id, context.answer_bytes, tainted);
+        let mut walk = setup.legs.select_backend(setup.may_use_cloud(scope));
         walk.deadline = Some(deadline);
+        walk.kept = kept_of(&registry, &setup.kept, &categories);
+        walk.record = Some((&self.cloud_log, context.turn_id.clone()));
         let ended = {
             let rules = Rules {
-                registry: &registry,
+                registry: &offered,
                 scope,
-                gate: &Closed,
-                observer: &ledger,
+                gate: &gate,
+                observer: &watchers,
                 system: &system,
                 max_turns: MAX_TURNS,
                 needed: None,
@@ -222,21 +331,27 @@ impl Assistant {
 
     /// Where the model runs that would answer this caller now. Asks the model servers, each for a short time only.
     pub async fn model_place(&self, scope: &CallerScope) -> ModelPlace {
-        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let setup = self.setup();
         setup.legs.place(setup.may_use_cloud(scope)).await
     }
 
     /// Every tool, and whether this caller may use it.
     pub fn list_tools(&self, scope: &CallerScope) -> Vec<(ToolDef, bool)> {
-        let granted = scope.granted_categories();
-        self.registry().all().map(|tool| (tool.clone(), granted.contains(&tool.category))).collect()
+        let authority = self.guard.grants.authority(scope);
+        let may = |tool: &ToolDef| authority.permits(&tool.name, tool.category);
+        self.registry().all().map(|tool| (tool.clone(), may(tool))).collect()
+    }
+
+    /// The categories without a tool: nothing is configured for them.
+    pub fn unconfigured(&self) -> Vec<PermissionCategory> {
+        self.registry().unconfigured()
     }
 
     /// The legs. Asks the model servers, each for a short time only.
     pub async fn legs(&self) -> LegsReport {
-        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let models = match &setup.ollama_url {
-            Some(url) => ollama::models(url).await.ok(),
+        let setup = self.setup();
+        let models = match &setup.config {
+            Some(config) => ollama::models(&config.ollama.url).await.ok(),
             None => None,
         };
         let key = self.secrets.as_ref().map(|secrets| secrets.read(SecretName::ClaudeApiKey));
@@ -244,8 +359,23 @@ impl Assistant {
             ollama_detected: models.is_some(),
             models: models.unwrap_or_default(),
             claude_available: matches!(key, Some(Ok(Some(_)))),
+            openai_configured: setup.config.as_ref().is_some_and(|config| config.openai.is_some()),
+            model: setup.model.clone(),
+            left: self.cloud_log.last_day(clock::unix_ms()),
             legs: setup.legs.states().await,
         }
+    }
+}
+
+/// What of a turn no cloud leg is given, with a history of which these categories went into each entry.
+fn kept_of(tools: &ToolRegistry, kept: &CategorySet, history: &[CategorySet]) -> Kept {
+    let tools = tools.all().filter(|tool| kept.contains(&tool.category));
+    let past = history.iter().enumerate().filter(|(_, of)| !of.is_disjoint(kept));
+    Kept {
+        categories: kept.clone(),
+        tools: tools.map(|tool| tool.name.to_string()).collect(),
+        past: past.map(|(place, _)| place).collect(),
+        seen: CategorySet::new(),
     }
 }
 
@@ -263,29 +393,6 @@ impl Observer for Ledger {
     fn called(&self, _: &ToolCall, executed: &Executed) {
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         records.push(executed.record.clone());
-    }
-}
-
-impl Setup {
-    fn may_use_cloud(&self, scope: &CallerScope) -> bool {
-        match self.cloud {
-            CloudPolicy::None => false,
-            CloudPolicy::Operator => scope.is_operator(),
-            CloudPolicy::All => true,
-        }
-    }
-
-    fn of(config: &AssistantConfig, secrets: &Secrets) -> Setup {
-        let legs: Vec<Box<dyn Backend>> = vec![
-            ollama::leg(&config.ollama),
-            Box::new(Claude::new(&config.claude, secrets.clone())),
-            Box::new(Offline),
-        ];
-        Setup {
-            legs: Legs::new(legs),
-            cloud: config.cloud,
-            ollama_url: Some(config.ollama.url.clone()),
-        }
     }
 }
 

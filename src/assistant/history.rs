@@ -5,105 +5,117 @@
 //! the disk, between a model's answer and its caller. Keeps no arguments of tools, and nothing of callers
 //! without a key.
 
+mod transcript;
+
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::backends::Turn;
-use super::caller::HistoryKey;
+use super::caller::{CategorySet, HistoryKey};
 use super::{ChatStatus, ToolRecord, TurnId};
+use crate::clock;
 use crate::store::{self, Durability, Journal, StoreError};
 
-/// A model is given at least this many turns verbatim, and fewer than twice as many: the number grows to
-/// the double before it falls back, so that a prompt begins with all of the one before for that many
-/// turns, and the server's cache serves it.
-pub const KEEP_VERBATIM_TURNS: usize = 8;
-/// Turns that are kept in a file.
-const MAX_TURNS: usize = 200;
-/// Bytes of text that are kept in a file.
-const MAX_BYTES: usize = 256 * 1024;
+pub use transcript::{Fold, KEEP_VERBATIM_TURNS, MAX_SUMMARY_CHARS, StoredTurn, Summary};
+use transcript::{Line, Transcript};
+
+const DAY_MS: u64 = 24 * 3_600_000;
 /// A file with so many lines is written anew as one.
 const LINES: usize = 64;
 /// Files whose number of lines is remembered; what is forgotten is counted again.
 const MAX_COUNTED: usize = 256;
-/// Of the form of a line.
-const VERSION: u32 = 1;
 /// How long a line may wait to be synced to the disk: the answer's own way must be free first.
 const SYNC_AFTER: Duration = Duration::from_millis(500);
 
-/// One turn of a transcript.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredTurn {
-    /// Names it.
-    pub turn_id: TurnId,
-    /// Unix milliseconds.
-    pub at: u64,
-    /// The caller's text.
-    pub question: String,
-    /// What the caller was answered.
-    pub answer: String,
-    /// How it ended.
-    pub status: ChatStatus,
-    /// The leg that answered.
-    pub backend: String,
-    /// The tool ledger.
-    pub tools: Vec<ToolRecord>,
-}
-
-/// A transcript as it stands after all lines of its file.
-#[derive(Debug, Default)]
-struct Transcript {
-    turns: Vec<StoredTurn>,
-    /// So many of the turns belong to earlier conversations: no model is given them.
-    earlier: usize,
-    /// So many answered turns of the present conversation are in the file no more.
-    gone: usize,
-    /// Lines that could be read, and those that could not.
-    lines: usize,
-    broken: usize,
-}
-
-/// A line: the whole transcript so far, or one turn more, or the beginning of a fresh conversation.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Line {
-    version: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    turns: Option<Vec<StoredTurn>>,
-    #[serde(skip_serializing_if = "is_zero")]
-    earlier: usize,
-    #[serde(skip_serializing_if = "is_zero")]
-    gone: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    turn: Option<StoredTurn>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    anew: bool,
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
+/// What a model is given of a transcript.
+#[derive(Debug, Default, PartialEq)]
+pub struct Given {
+    /// The summary, if there is one, and the turns after it, oldest first.
+    pub turns: Vec<Turn>,
+    /// For each of these: the categories of the tools whose results went into it.
+    pub categories: Vec<CategorySet>,
 }
 
 /// All transcripts.
 #[derive(Debug)]
 pub struct History {
     folder: PathBuf,
-    // One writer at a time; how many lines each file has.
-    writing: Mutex<HashMap<PathBuf, usize>>,
+    // One writer at a time.
+    writing: Mutex<Writing>,
+    /// Turns older than so many days are deleted; 0: none are.
+    days: AtomicU32,
 }
 
+#[derive(Debug, Default)]
+struct Writing {
+    /// How many lines each file has.
+    lines: HashMap<PathBuf, usize>,
+    /// When a transcript was last deleted, as a count of deletions.
+    cleared: HashMap<PathBuf, u64>,
+    clears: u64,
+}
+
+/// A moment before which a transcript may have been deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(u64);
+
 impl History {
-    /// Below `data_dir/transcripts`.
+    /// Below `data_dir/transcripts`. Keeps everything.
     pub fn open(data_dir: &Path) -> Result<History, StoreError> {
         let folder = data_dir.join("transcripts");
         store::private_dir(&folder)?;
-        Ok(History { folder, writing: Mutex::default() })
+        Ok(History { folder, writing: Mutex::default(), days: AtomicU32::new(0) })
+    }
+
+    /// From now on, what is older than so many days is given to nobody, and deleted when the files are tended; 0: nothing
+    /// is.
+    pub fn keep_days(&self, days: u32) {
+        self.days.store(days, Ordering::Relaxed);
+    }
+
+    /// Looks through all files: one that makes no sense somewhere is set aside and said so, and what is too old is
+    /// deleted, also in what was set aside before.
+    pub fn tend(&self) {
+        let border = self.border();
+        let names = match store::json_files(&self.folder) {
+            Ok(names) => names,
+            Err(error) => {
+                warn!(%error, source = %error.source, "the transcripts can't be looked through");
+                return;
+            }
+        };
+        for path in names {
+            let mut writing = self.lock();
+            writing.lines.remove(&path);
+            let tended = mended(&path).and_then(|_| {
+                let mut transcript = Transcript::read(&path)?;
+                match transcript.expire(border) {
+                    true if transcript.turns.is_empty() => store::remove(&path),
+                    true => transcript.write(&path),
+                    false => Ok(()),
+                }
+            });
+            if let Err(error) = tended {
+                warn!(%error, source = %error.source, "a transcript can't be tended");
+            }
+        }
+        if let Err(error) = store::remove_set_aside_before(&self.folder, border) {
+            warn!(%error, source = %error.source, "old broken transcripts can't be deleted");
+        }
+    }
+
+    /// What is from before that is too old, in Unix milliseconds.
+    fn border(&self) -> u64 {
+        match u64::from(self.days.load(Ordering::Relaxed)) {
+            0 => 0,
+            days => clock::unix_ms().saturating_sub(days * DAY_MS),
+        }
     }
 
     /// The transcript, oldest first; empty when there is none.
@@ -120,7 +132,9 @@ impl History {
     }
 
     fn transcript(&self, key: &HistoryKey) -> Result<Transcript, StoreError> {
-        Transcript::read(&self.path(key))
+        let mut transcript = Transcript::read(&self.path(key))?;
+        transcript.expire(self.border());
+        Ok(transcript)
     }
 
     /// The turn of that name, if it was answered.
@@ -130,10 +144,30 @@ impl History {
             .find(|stored| stored.turn_id == *turn && stored.status == ChatStatus::Answered)
     }
 
+    /// To be taken when a turn begins, for [`History::add_since`].
+    pub fn mark(&self) -> Mark {
+        Mark(self.lock().clears)
+    }
+
     /// Adds a turn, safe from a kill when this returns; one of the same name is replaced. The oldest go
     /// when there are too many.
     pub fn add(&self, key: &HistoryKey, turn: StoredTurn) -> Result<(), StoreError> {
-        self.append(key, Line { turn: Some(turn), ..Line::default() })
+        self.append(&mut self.lock(), key, Line { turn: Some(turn), ..Line::default() })
+    }
+
+    /// The same for a turn that began at that mark. Where the transcript was deleted since, the turn is not kept
+    /// either.
+    pub fn add_since(
+        &self,
+        key: &HistoryKey,
+        mark: Mark,
+        turn: StoredTurn,
+    ) -> Result<(), StoreError> {
+        let mut writing = self.lock();
+        if writing.cleared.get(&self.path(key)).is_some_and(|cleared| *cleared > mark.0) {
+            return Ok(());
+        }
+        self.append(&mut writing, key, Line { turn: Some(turn), ..Line::default() })
     }
 
     /// Begins a fresh conversation: models are given nothing of what was said so far. The transcript stays.
@@ -141,12 +175,36 @@ impl History {
         if self.transcript(key)?.turns.is_empty() {
             return Ok(());
         }
-        self.append(key, Line { anew: true, ..Line::default() })
+        self.append(&mut self.lock(), key, Line { anew: true, ..Line::default() })
     }
 
-    fn append(&self, key: &HistoryKey, line: Line) -> Result<(), StoreError> {
-        let mut counts = self.lock();
+    /// The turns that are due to be folded into the summary; `None`: none are.
+    pub fn due(&self, key: &HistoryKey) -> Option<Fold> {
+        self.shown(key).fold()
+    }
+
+    /// Puts that text in the place of the summary and the turns. Does nothing where the transcript is no longer what it
+    /// was: it was deleted meanwhile, or a fresh conversation has begun.
+    pub fn fold(&self, key: &HistoryKey, fold: &Fold, text: &str) -> Result<(), StoreError> {
+        let mut writing = self.lock();
+        let now = self.transcript(key)?.fold();
+        let same = now.is_some_and(|now| {
+            now.before == fold.before && now.turns.get(..fold.turns.len()) == Some(&fold.turns[..])
+        });
+        if !same {
+            return Ok(());
+        }
+        self.append(&mut writing, key, fold.line(text))
+    }
+
+    fn append(
+        &self,
+        writing: &mut Writing,
+        key: &HistoryKey,
+        line: Line,
+    ) -> Result<(), StoreError> {
         let path = self.path(key);
+        let counts = &mut writing.lines;
         let lines = match counts.get(&path) {
             Some(lines) => *lines,
             None => mended(&path)?,
@@ -166,6 +224,7 @@ impl History {
         } else {
             let mut transcript = Transcript::read(&path)?;
             transcript.take(line);
+            transcript.expire(self.border());
             transcript.write(&path)?;
             1
         };
@@ -173,34 +232,52 @@ impl History {
         Ok(())
     }
 
-    /// Deletes the transcript.
+    /// Deletes the transcript, and what was ever set aside of it. A turn that runs is not kept when it ends.
     pub fn clear(&self, key: &HistoryKey) -> Result<(), StoreError> {
-        let mut counts = self.lock();
+        let mut writing = self.lock();
         let path = self.path(key);
-        counts.remove(&path);
+        writing.lines.remove(&path);
+        writing.clears += 1;
+        if writing.cleared.len() >= MAX_COUNTED {
+            writing.cleared.clear();
+        }
+        let clears = writing.clears;
+        writing.cleared.insert(path.clone(), clears);
+        store::remove_set_aside(&path)?;
         store::remove(&path)
     }
 
-    /// What a model is given of it: the last answered turns.
+    /// What a model is given of it, as turns only.
     pub fn for_model(&self, key: &HistoryKey) -> Vec<Turn> {
-        let Transcript { turns, earlier, gone, .. } = self.shown(key);
-        let answered: Vec<&StoredTurn> =
-            turns.iter().skip(earlier).filter(|turn| turn.status == ChatStatus::Answered).collect();
-        let first =
-            ((gone + answered.len()) / KEEP_VERBATIM_TURNS).saturating_sub(1) * KEEP_VERBATIM_TURNS;
-        answered
-            .iter()
-            .skip(first.saturating_sub(gone))
-            .flat_map(|turn| {
-                [
-                    Turn::User(turn.question.clone()),
-                    Turn::Assistant { text: turn.answer.clone(), calls: Vec::new(), raw: None },
-                ]
-            })
-            .collect()
+        self.given(key).turns
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, usize>> {
+    /// Does a conversation that goes on hold text that neither the caller nor we wrote: answers made from the results
+    /// of tools? A summary counts as such: a model wrote it, and what it read is not all in the file any more.
+    pub fn has_foreign_text(&self, key: &HistoryKey) -> bool {
+        let Transcript { turns, earlier, gone, summary, .. } = self.shown(key);
+        gone > 0
+            || summary.is_some()
+            || turns.iter().skip(earlier).flat_map(|turn| &turn.tools).any(ToolRecord::ran)
+    }
+
+    /// What a model is given of it.
+    pub fn given(&self, key: &HistoryKey) -> Given {
+        let transcript = self.shown(key);
+        let mut given = Given::default();
+        if let Some(summary) = &transcript.summary {
+            given.add(Turn::Summary(summary.text.clone()), &summary.categories);
+        }
+        for turn in transcript.verbatim() {
+            let categories = turn.categories().collect();
+            given.add(Turn::User(turn.question.clone()), &categories);
+            let text = turn.answer.clone();
+            given.add(Turn::Assistant { text, calls: Vec::new(), raw: None }, &categories);
+        }
+        given
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,76 +286,10 @@ impl History {
     }
 }
 
-impl Transcript {
-    /// A line that makes no sense, such as one that a power cut has torn, costs only itself.
-    fn read(path: &Path) -> Result<Transcript, StoreError> {
-        let mut transcript = Transcript::default();
-        let text = match std::fs::read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(transcript),
-            Err(source) => {
-                return Err(StoreError { doing: "reading", path: path.to_owned(), source });
-            }
-        };
-        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            match serde_json::from_slice::<Line>(line) {
-                Ok(line) if line.version == VERSION => transcript.take(line),
-                _ => transcript.broken += 1,
-            }
-        }
-        Ok(transcript)
-    }
-
-    fn take(&mut self, line: Line) {
-        self.lines += 1;
-        if let Some(turns) = line.turns {
-            (self.turns, self.earlier, self.gone) = (turns, line.earlier, line.gone);
-            self.earlier = self.earlier.min(self.turns.len());
-        } else if let Some(turn) = line.turn {
-            self.add(turn);
-        } else if line.anew {
-            (self.earlier, self.gone) = (self.turns.len(), 0);
-        }
-    }
-
-    fn add(&mut self, turn: StoredTurn) {
-        let Transcript { turns, earlier, gone, .. } = self;
-        if let Some(old) = turns.iter().position(|stored| stored.turn_id == turn.turn_id) {
-            turns.remove(old);
-            *earlier -= usize::from(old < *earlier);
-        }
-        turns.push(turn);
-        let mut bytes: usize = turns.iter().map(StoredTurn::bytes).sum();
-        let mut surplus = turns.len().saturating_sub(MAX_TURNS);
-        for (index, stored) in turns.iter().enumerate().take(turns.len().saturating_sub(1)) {
-            if bytes <= MAX_BYTES {
-                break;
-            }
-            bytes -= stored.bytes();
-            surplus = surplus.max(index + 1);
-        }
-        for (index, old) in turns.drain(..surplus).enumerate() {
-            *gone += usize::from(index >= *earlier && old.status == ChatStatus::Answered);
-        }
-        *earlier = earlier.saturating_sub(surplus);
-    }
-
-    /// As one line.
-    fn write(self, path: &Path) -> Result<(), StoreError> {
-        let Transcript { turns, earlier, gone, .. } = self;
-        let line = Line { turns: Some(turns), earlier, gone, ..Line::default() };
-        let text = line.text(path)? + "\n";
-        store::replace(path, text.as_bytes(), Durability::Process)
-    }
-}
-
-impl Line {
-    fn text(self, path: &Path) -> Result<String, StoreError> {
-        serde_json::to_string(&Line { version: VERSION, ..self }).map_err(|error| StoreError {
-            doing: "encoding",
-            path: path.to_owned(),
-            source: error.into(),
-        })
+impl Given {
+    fn add(&mut self, turn: Turn, categories: &CategorySet) {
+        self.turns.push(turn);
+        self.categories.push(categories.clone());
     }
 }
 
@@ -289,7 +300,11 @@ fn mended(path: &Path) -> Result<usize, StoreError> {
         return Ok(transcript.lines);
     }
     let aside = store::set_aside(path)?;
-    warn!(lines = transcript.broken, ?aside, "a transcript makes no sense everywhere");
+    warn!(
+        lines = transcript.broken,
+        ?aside,
+        "a transcript makes no sense everywhere; what does is kept"
+    );
     if transcript.lines == 0 {
         return Ok(0);
     }
@@ -306,12 +321,6 @@ fn sync_later(file: File) {
             warn!(%error, "a transcript could not be synced to the disk");
         }
     });
-}
-
-impl StoredTurn {
-    fn bytes(&self) -> usize {
-        self.question.len() + self.answer.len() + 200
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder, RequestBuilder, Response};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, Url};
 use rustls::crypto::ring;
 use serde_json::Value;
 
@@ -61,6 +61,19 @@ impl HttpClient {
         let built = built.map_err(|error| BackendError::Unreachable(describe(error)))?;
         Ok(self.client.get_or_init(|| built))
     }
+}
+
+/// Encrypted, or not leaving this machine.
+pub fn is_private_way(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return true };
+    url.scheme() != "http"
+        || url.host_str().is_some_and(|host| {
+            host == "localhost"
+                || host
+                    .trim_matches(['[', ']'])
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
+        })
 }
 
 /// No proxy and no redirect: what is sent goes to the server that was configured, and to no other.

@@ -26,8 +26,10 @@ const TRACES: [&str; 10] = [
     "<|python_tag|>",
     "<|tool_call",
 ];
-/// Marks of a template that small models let through at the end.
-const ENDINGS: [&str; 4] = ["<|im_end|>", "<|eot_id|>", "<|endoftext|>", "</s>"];
+/// Marks of a template that small models let through at the end of their turn; what follows is another's turn, made up.
+const TURN_ENDS: [&str; 4] = ["<|im_end|>", "<|im_start|>", "<|eot_id|>", "<|endoftext|>"];
+/// The same, where they stand at the very end.
+const ENDINGS: [&str; 1] = ["</s>"];
 const FENCE: &str = "```";
 /// More calls than this in one text are no call.
 const MAX_PRINTED: usize = 64;
@@ -103,11 +105,17 @@ pub fn without_thoughts(content: &str) -> String {
             }
         }
     }
-    let mut text = kept.trim();
+    let end = TURN_ENDS.iter().filter_map(|mark| kept.find(mark)).min().unwrap_or(kept.len());
+    let mut text = kept.get(..end).unwrap_or_default().trim();
     while let Some(shorter) = ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)) {
         text = shorter.trim_end();
     }
     text.to_owned()
+}
+
+/// Did the model end its turn itself, and was only not stopped there?
+pub fn ends_itself(content: &str) -> bool {
+    TURN_ENDS.iter().any(|mark| content.contains(mark))
 }
 
 /// Does it look like an attempt at a call, in whatever form?

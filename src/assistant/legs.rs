@@ -1,24 +1,22 @@
-//! The chain of legs: which one answers.
+//! The chain of legs: which ones there are, and how they are.
 //!
-//! Owns the order, what is skipped and why. A reason is kept for each leg that did not answer, for the log
-//! and for the operator. Knows no wire format.
+//! Owns the order, and what is known of each leg from outside. Which one answers a turn is in [`walk`], when a leg
+//! rests in [`health`]. Knows no wire format.
+
+pub mod health;
+pub mod walk;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::Instant;
-use tracing::warn;
 
-use super::backends::{Backend, BackendError, BackendTurn, Request};
+use super::backends::{Backend, BackendError, BackendTurn, Capabilities, Request, Turn};
 use super::{LegReason, ModelPlace};
+use health::Health;
+pub use walk::{Nobody, Walk};
 
-/// A leg that took this long to fail would cost every turn as much: it rests.
-const SLOW_FAILURE: Duration = Duration::from_secs(2);
-/// How long it rests.
-const REST: Duration = Duration::from_secs(30);
-/// And at most, where its server wished for longer.
-const LONGEST_REST: Duration = Duration::from_secs(3600);
 /// How the reason of a leg begins that was not asked yet because it rests.
 const RESTS: &str = "rests after a failure: ";
 /// The leg without a model.
@@ -31,10 +29,13 @@ const TRIES: usize = 2;
 pub struct LegState {
     /// `ollama`, `claude`, `openai` or `offline`.
     pub name: String,
-    /// `ready`, `failing`, `resting` or `unavailable`.
+    /// `ready`; `failing` (its last use failed, and it is asked again), `resting` (the same, and it is not asked
+    /// yet while another answers), `unavailable` (it does not answer now) or `unconfigured`.
     pub state: String,
-    /// Why it is not `ready`.
+    /// Why it is not `ready`, or what it can't do.
     pub reason: Option<String>,
+    /// Seconds until it is asked again; only of one that rests.
+    pub rests_for_s: Option<u64>,
 }
 
 /// The legs, in the order in which they are tried.
@@ -45,43 +46,6 @@ pub struct Legs {
 struct Leg {
     backend: Box<dyn Backend>,
     health: Mutex<Health>,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Health {
-    failed: Option<String>,
-    rests_until: Option<Instant>,
-}
-
-/// Where a turn stands in the chain: a leg that failed it is not asked again in the same turn.
-pub struct Walk<'a> {
-    legs: &'a Legs,
-    /// The legs in the order of this turn: those that rest are asked where nobody else answers.
-    order: Vec<usize>,
-    /// Where in `order` it stands.
-    next: usize,
-    cloud: bool,
-    /// When the turn ends. A leg behind which others stand gets three quarters of what is left.
-    pub deadline: Option<Instant>,
-    /// What the failed legs come to, for the caller.
-    pub nobody: Nobody,
-    /// A local leg without tools, kept for the end.
-    without_tools: Option<usize>,
-    /// Has the turn come down to the leg without tools?
-    pub toolless: bool,
-    /// Why the legs before did not answer.
-    pub reasons: Vec<LegReason>,
-}
-
-/// Why nobody answered, the most telling reason last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Nobody {
-    /// No model was reached.
-    NoModel,
-    /// One was, and its answers were of no use.
-    NoUse,
-    /// The question fits no model.
-    TooMuch,
 }
 
 impl Legs {
@@ -97,7 +61,7 @@ impl Legs {
         let (mut order, mut resting, mut offline) = (Vec::new(), Vec::new(), Vec::new());
         let mut reasons = Vec::new();
         for (index, leg) in self.legs.iter().enumerate() {
-            if leg.backend.name() == OFFLINE {
+            if leg.is_offline() {
                 offline.push(index);
             } else if let Some(reason) = leg.rests() {
                 resting.push(index);
@@ -109,26 +73,16 @@ impl Legs {
         }
         order.append(&mut resting);
         order.append(&mut offline);
-        Walk {
-            legs: self,
-            order,
-            next: 0,
-            cloud,
-            deadline: None,
-            nobody: Nobody::NoModel,
-            without_tools: None,
-            toolless: false,
-            reasons,
-        }
+        Walk::new(self, order, cloud, reasons)
     }
 
     /// Where the first model runs that is there; `cloud`: may this caller's text go there?
     pub async fn place(&self, cloud: bool) -> ModelPlace {
         for leg in &self.legs {
             let backend = &leg.backend;
-            let resting = leg.rests().is_some();
             let barred = backend.is_cloud() && !cloud;
-            if backend.name() == OFFLINE || resting || barred || backend.there().await.is_err() {
+            if leg.is_offline() || leg.rests().is_some() || barred || backend.there().await.is_err()
+            {
                 continue;
             }
             return if backend.is_cloud() { ModelPlace::Cloud } else { ModelPlace::Local };
@@ -136,116 +90,60 @@ impl Legs {
         ModelPlace::Off
     }
 
-    /// Asks each leg whether it is there.
+    /// Asks each leg whether it is there; not those that rest.
     pub async fn states(&self) -> Vec<LegState> {
         let mut states = Vec::new();
         for leg in &self.legs {
             let health = leg.health();
-            let name = leg.backend.name().to_owned();
-            let (state, reason) = if leg.rests().is_some() {
-                ("resting", health.failed)
-            } else {
-                match (leg.backend.there().await, health.failed) {
+            let rest = health.rest(Instant::now());
+            let (state, reason) = match rest {
+                Some(_) => ("resting", health.failed),
+                None => match (leg.backend.there().await, health.failed) {
+                    (Err(error @ BackendError::Unconfigured(_)), _) => {
+                        ("unconfigured", Some(error.to_string()))
+                    }
                     (Err(error), _) => ("unavailable", Some(error.to_string())),
                     (Ok(_), Some(failed)) => ("failing", Some(failed)),
                     (Ok(capabilities), None) if !capabilities.tools => {
                         ("ready", Some(BackendError::NoTools.to_string()))
                     }
                     (Ok(_), None) => ("ready", None),
-                }
+                },
             };
-            states.push(LegState { name, state: state.to_owned(), reason });
+            states.push(LegState {
+                name: leg.backend.name().to_owned(),
+                state: state.to_owned(),
+                reason,
+                // Rounded up: it is not asked before.
+                rests_for_s: rest.map(|rest| rest.as_secs() + u64::from(rest.subsec_nanos() > 0)),
+            });
         }
         states
     }
-}
 
-impl Walk<'_> {
-    /// One request, to the first leg that answers it. `None`: no leg did; see `reasons`.
-    pub async fn send(&mut self, request: Request<'_>) -> Option<(&'static str, BackendTurn)> {
-        while let Some(index) = self.order.get(self.next).copied() {
-            let leg = self.legs.legs.get(index)?;
-            match self.try_leg(leg, index, request).await {
-                Ok(turn) => {
-                    // It rested, and was asked for want of others.
-                    self.reasons.retain(|reason| reason.leg != leg.backend.name());
-                    return Some((leg.backend.name(), turn));
-                }
-                Err(reason) => {
-                    self.note(leg, reason);
-                    self.next += 1;
-                }
+    /// A text of the first local model that is there, for the node's own use: without tools, and never from a cloud.
+    /// `None`: no local model gave one.
+    pub async fn local_text(&self, system: &str, question: String) -> Option<String> {
+        let history = [Turn::User(question)];
+        let request = Request { system, tools: &[], history: &history };
+        for leg in &self.legs {
+            let passed_over = leg.is_offline() || leg.backend.is_cloud() || leg.rests().is_some();
+            if passed_over || leg.available().await.is_err() {
+                continue;
             }
-        }
-        // At last the local model that can't use tools.
-        let leg = self.legs.legs.get(self.without_tools?)?;
-        let bare = Request { tools: &[], ..request };
-        match ask(leg, bare, None).await {
-            Ok(turn) => {
-                self.toolless = true;
-                Some((leg.backend.name(), turn))
-            }
-            Err(error) => {
-                self.note(leg, error.to_string());
-                self.without_tools = None;
-                None
-            }
-        }
-    }
-
-    async fn try_leg(
-        &mut self,
-        leg: &Leg,
-        index: usize,
-        request: Request<'_>,
-    ) -> Result<BackendTurn, String> {
-        let backend = &leg.backend;
-        if backend.is_cloud() && !self.cloud {
-            return Err("this caller's questions don't go to the cloud".to_owned());
-        }
-        let asked = match backend.available().await {
-            Ok(capabilities) if capabilities.tools || request.tools.is_empty() => {
-                ask(leg, request, self.share_of_time().await).await
-            }
-            Ok(_) => Err(BackendError::NoTools),
-            Err(error) => Err(error),
-        };
-        if asked == Err(BackendError::NoTools) && !backend.is_cloud() {
-            self.without_tools = Some(index);
-        }
-        if backend.name() != OFFLINE {
-            self.nobody = self.nobody.max(match &asked {
-                Err(BackendError::Broken(_)) => Nobody::NoUse,
-                Err(BackendError::TooLong) => Nobody::TooMuch,
-                _ => Nobody::NoModel,
-            });
-        }
-        asked.map_err(|error| error.to_string())
-    }
-
-    /// How long the present leg may take; `None` where no other model stands behind it.
-    async fn share_of_time(&self) -> Option<Duration> {
-        let left = self.deadline?.saturating_duration_since(Instant::now());
-        for index in self.order.iter().skip(self.next + 1) {
-            let backend = &self.legs.legs.get(*index)?.backend;
-            let barred = backend.is_cloud() && !self.cloud;
-            if backend.name() != OFFLINE && !barred && backend.available().await.is_ok() {
-                return Some(left / 4 * 3);
+            if let Ok(BackendTurn::Text(text)) = leg.ask(request, None).await {
+                return Some(text);
             }
         }
         None
     }
-
-    fn note(&mut self, leg: &Leg, reason: String) {
-        let name = leg.backend.name();
-        warn!(leg = name, reason, "a leg did not answer");
-        // Now it was asked all the same, and the new reason counts.
-        self.reasons.retain(|known| known.leg != name || !known.reason.starts_with(RESTS));
-        self.reasons.push(LegReason { leg: name.to_owned(), reason });
-    }
 }
 
 impl Leg {
+    fn is_offline(&self) -> bool {
+        self.backend.name() == OFFLINE
+    }
+
     fn health(&self) -> Health {
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -253,58 +151,59 @@ impl Leg {
     /// Why it rests, if it does.
     fn rests(&self) -> Option<String> {
         let health = self.health();
-        health.rests_until.filter(|until| *until > Instant::now())?;
+        health.rest(Instant::now())?;
         Some(health.failed.unwrap_or_default())
+    }
+
+    /// Whether it can be asked; a failure counts as one of the leg.
+    async fn available(&self) -> Result<Capabilities, BackendError> {
+        let begun = Instant::now();
+        let outcome = self.backend.available().await;
+        if let Err(error) = &outcome {
+            self.failed(error, begun);
+        }
+        outcome
+    }
+
+    /// Asks it, within that time; an answer of no use gets it a second try.
+    async fn ask(
+        &self,
+        request: Request<'_>,
+        within: Option<Duration>,
+    ) -> Result<BackendTurn, BackendError> {
+        let begun = Instant::now();
+        let tries = async {
+            let mut outcome = self.backend.send(request).await;
+            for _ in 1..TRIES {
+                if matches!(outcome, Err(BackendError::Broken(_))) && self.backend.repeats() {
+                    outcome = self.backend.send(request).await;
+                }
+            }
+            outcome
+        };
+        let outcome = match within {
+            None => tries.await,
+            Some(within) => tokio::time::timeout(within, tries).await.unwrap_or_else(|_| {
+                let words = format!("no answer within {} s", within.as_secs());
+                Err(BackendError::Unreachable(words))
+            }),
+        };
+        match &outcome {
+            Ok(_) => self.set_health(Health::default()),
+            Err(error) => self.failed(error, begun),
+        }
+        outcome
+    }
+
+    fn failed(&self, error: &BackendError, begun: Instant) {
+        if self.is_offline() {
+            return;
+        }
+        let now = Instant::now();
+        self.set_health(self.health().after(error, now.saturating_duration_since(begun), now));
     }
 
     fn set_health(&self, health: Health) {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
     }
-}
-
-/// Asks a leg, within that time; an answer of no use gets it a second try.
-async fn ask(
-    leg: &Leg,
-    request: Request<'_>,
-    within: Option<Duration>,
-) -> Result<BackendTurn, BackendError> {
-    let begun = Instant::now();
-    let tries = async {
-        let mut outcome = leg.backend.send(request).await;
-        for _ in 1..TRIES {
-            if matches!(outcome, Err(BackendError::Broken(_))) && leg.backend.repeats() {
-                outcome = leg.backend.send(request).await;
-            }
-        }
-        outcome
-    };
-    let outcome = match within {
-        None => tries.await,
-        Some(within) => tokio::time::timeout(within, tries).await.unwrap_or_else(|_| {
-            let words = format!("no answer within {} s", within.as_secs());
-            Err(BackendError::Unreachable(words))
-        }),
-    };
-    let health = match &outcome {
-        Err(error @ BackendError::Overloaded { retry_after: Some(wish) }) => Health {
-            failed: Some(error.to_string()),
-            rests_until: Some(Instant::now() + (*wish).min(LONGEST_REST)),
-        },
-        Err(error @ (BackendError::Unreachable(_) | BackendError::Overloaded { .. })) => Health {
-            failed: Some(error.to_string()),
-            rests_until: (begun.elapsed() >= SLOW_FAILURE).then(|| Instant::now() + REST),
-        },
-        Err(
-            error @ (BackendError::Auth(_)
-            | BackendError::NoModel(_)
-            | BackendError::Refused { .. }),
-        ) => Health { failed: Some(error.to_string()), rests_until: None },
-        // The model's own fault says nothing of the leg.
-        Err(BackendError::Broken(_) | BackendError::NoTools | BackendError::TooLong) => {
-            leg.health()
-        }
-        Ok(_) => Health::default(),
-    };
-    leg.set_health(health);
-    outcome
 }

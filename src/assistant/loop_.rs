@@ -84,6 +84,8 @@ struct Running<'r, 'a> {
     /// How often each call was made, and what came of it.
     made: HashMap<String, (usize, String)>,
     nudge: Nudge,
+    /// A call waits for somebody to decide: the turn ends with these words.
+    waits: Option<String>,
 }
 
 /// Runs until there is an answer, or a limit is met. `history` ends with the question.
@@ -97,11 +99,15 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
         tools: Vec::new(),
         made: HashMap::new(),
         nudge: if can { Nudge::Waiting } else { Nudge::Over },
+        waits: None,
     };
     let mut backend = "offline";
     let mut told: Vec<LegReason> = Vec::new();
     for _ in 0..rules.max_turns.min(MAX_TURNS) {
         let request = Request { system: rules.system, tools: &specs, history: &running.history };
+        walk.kept
+            .seen
+            .extend(running.tools.iter().filter(|tool| tool.ran()).filter_map(|t| t.category));
         let answer = walk.send(request).await;
         for reason in walk.reasons.iter().filter(|reason| !told.contains(reason)) {
             rules.observer.skipped(reason);
@@ -132,6 +138,9 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
                 for (index, call) in calls.iter().enumerate() {
                     if !running.call(call, index).await {
                         return running.end(ChatStatus::Failed, NO_END.to_owned(), backend);
+                    }
+                    if let Some(words) = running.waits.take() {
+                        return running.end(ChatStatus::Answered, words, backend);
                     }
                 }
             }
@@ -169,6 +178,7 @@ impl Running<'_, '_> {
             let executed = execute_tool(registry, scope, call, *gate).await;
             observer.called(call, &executed);
             let content = cut(&executed.content);
+            self.waits = executed.waits.then(|| content.clone());
             self.tools.push(executed.record);
             repeats.1.clone_from(&content);
             (content, executed.is_error)

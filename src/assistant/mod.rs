@@ -4,17 +4,27 @@
 //! air; it is given a [`CallerScope`] and a text, and gives a text back.
 
 pub mod backends;
+pub mod begun;
+pub mod call_ledger;
 pub mod caller;
 pub mod chat;
+pub mod cloud;
+pub mod confirm;
+#[cfg(test)]
+pub mod fixture;
 pub mod gate;
+pub mod grants;
+pub mod guard;
 pub mod history;
 pub mod http;
 pub mod leaked_call;
 pub mod legs;
 pub mod loop_;
+pub mod models;
 pub mod observer;
 pub mod prompt;
 pub(crate) mod schema;
+pub mod summaries;
 pub mod tools;
 
 use serde::{Deserialize, Serialize};

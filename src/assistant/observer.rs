@@ -27,6 +27,52 @@ pub trait Observer: Send + Sync {
     fn called(&self, _call: &ToolCall, _executed: &Executed) {}
 }
 
+/// Two who watch.
+#[derive(Clone, Copy)]
+pub struct Both<'a>(pub &'a dyn Observer, pub &'a dyn Observer);
+
+impl Observer for Both<'_> {
+    fn raw(&self, reply: &str) {
+        self.0.raw(reply);
+        self.1.raw(reply);
+    }
+
+    fn rejected(&self, why: &str) {
+        self.0.rejected(why);
+        self.1.rejected(why);
+    }
+
+    fn skipped(&self, leg: &LegReason) {
+        self.0.skipped(leg);
+        self.1.skipped(leg);
+    }
+
+    fn answered(&self, leg: &'static str, turn: &BackendTurn) {
+        self.0.answered(leg, turn);
+        self.1.answered(leg, turn);
+    }
+
+    fn reminded(&self, tool: &str) {
+        self.0.reminded(tool);
+        self.1.reminded(tool);
+    }
+
+    fn made_for_the_model(&self, call: &ToolCall) {
+        self.0.made_for_the_model(call);
+        self.1.made_for_the_model(call);
+    }
+
+    fn calling(&self, call: &ToolCall) {
+        self.0.calling(call);
+        self.1.calling(call);
+    }
+
+    fn called(&self, call: &ToolCall, executed: &Executed) {
+        self.0.called(call, executed);
+        self.1.called(call, executed);
+    }
+}
+
 /// Nobody watches.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;

@@ -1,7 +1,7 @@
 //! A tool's arguments against its JSON Schema.
 //!
 //! Owns the check of the part of JSON Schema that model servers pass on to a model (type, properties,
-//! required, enum, items, additionalProperties), in words that a model can act on: the field and what it
+//! required, enum, items, additionalProperties, the bounds of numbers and texts), in words that a model can act on: the field and what it
 //! should be. Coerces nothing, repeats no value, and leaves what it does not know to whoever runs the tool.
 
 use serde_json::{Map, Value};
@@ -32,6 +32,7 @@ fn check_at(schema: &Value, value: &Value, place: &str, depth: usize) -> Result<
             choices.iter().take(MAX_LISTED).map(ToString::to_string).collect();
         return Err(format!("{place} must be one of {}", choices.join(", ")));
     }
+    check_bounds(schema, value, place)?;
     match value {
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return Ok(()) };
@@ -51,8 +52,13 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, depth: usize) -> Re
     };
     // Only where the schema says so are other fields wrong.
     let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required =
+        |name: &str| required.into_iter().flatten().any(|one| one.as_str() == Some(name));
     for (name, value) in fields {
         match properties.get(name) {
+            // Some models write out what they leave out.
+            Some(_) if value.is_null() && !is_required(name) => {}
             Some(property) => check_at(property, value, &format!("`{name}`"), depth - 1)?,
             None if closed => {
                 let known: Vec<&str> =
@@ -68,7 +74,6 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, depth: usize) -> Re
             None => {}
         }
     }
-    let required = schema.get("required").and_then(Value::as_array);
     for name in required.into_iter().flatten().filter_map(Value::as_str) {
         if !fields.contains_key(name) {
             let wanted = properties.get(name).and_then(|property| property.get("type"));
@@ -92,6 +97,33 @@ fn check_type(wanted: &Value, value: &Value, place: &str) -> Result<(), String> 
     } else {
         Err(format!("{place} must be of type {}, not {}", words_of(wanted), type_of(value)))
     }
+}
+
+/// A number in its range, a text in its length.
+fn check_bounds(schema: &Value, value: &Value, place: &str) -> Result<(), String> {
+    let (least, most, size, of) = match value {
+        Value::Number(number) => ("minimum", "maximum", number.as_f64(), ""),
+        Value::String(text) => {
+            let chars = u32::try_from(text.chars().count()).map(f64::from);
+            ("minLength", "maxLength", chars.ok(), " characters")
+        }
+        _ => return Ok(()),
+    };
+    let (least, most) = (schema.get(least), schema.get(most));
+    let bound = |bound: Option<&Value>| bound.and_then(Value::as_f64);
+    // What has no size is larger than every bound.
+    let size = size.unwrap_or(f64::INFINITY);
+    if bound(least).is_none_or(|least| size >= least) && bound(most).is_none_or(|most| size <= most)
+    {
+        return Ok(());
+    }
+    let right = match (least, most) {
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        (Some(least), None) => format!("at least {least}"),
+        (None, most) => format!("at most {}", most.unwrap_or(&Value::Null)),
+    };
+    let kind = schema.get("type").map_or("value".to_owned(), words_of);
+    Err(format!("{place} must be of type {kind}, {right}{of}"))
 }
 
 fn words_of(wanted: &Value) -> String {
@@ -186,6 +218,39 @@ mod tests {
             assert_eq!(check(&schema, &wrong), Err(words.to_owned()), "{wrong}");
         }
         assert_eq!(check(&json!({ "type": "object" }), &json!({ "any": [1] })), Ok(()));
+    }
+
+    #[test]
+    fn bounds_come_in_pairs_and_what_is_left_out_may_be_null() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "limit": { "type": "integer", "minimum": 1, "maximum": 50 },
+                "text": { "type": "string", "maxLength": 3 },
+                "line": { "type": "integer", "minimum": 1 },
+                "name": { "type": "string" },
+            },
+            "required": ["name"],
+        });
+        for right in [
+            json!({ "name": "a", "limit": 1, "text": "äöü" }),
+            json!({ "name": "a", "limit": 50, "line": 1 }),
+            json!({ "name": "a", "limit": null }),
+        ] {
+            assert_eq!(check(&schema, &right), Ok(()), "{right}");
+        }
+        for (wrong, words) in [
+            (json!({ "name": "a", "limit": 0 }), "`limit` must be of type integer, 1 to 50"),
+            (json!({ "name": "a", "limit": 51 }), "`limit` must be of type integer, 1 to 50"),
+            (
+                json!({ "name": "a", "text": "four" }),
+                "`text` must be of type string, at most 3 characters",
+            ),
+            (json!({ "name": "a", "line": 0 }), "`line` must be of type integer, at least 1"),
+            (json!({ "name": null }), "`name` must be of type string, not null"),
+        ] {
+            assert_eq!(check(&schema, &wrong), Err(words.to_owned()), "{wrong}");
+        }
     }
 
     #[test]

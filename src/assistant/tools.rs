@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::backends::{ToolCall, ToolSpec};
 use super::caller::{CallerScope, PermissionCategory};
-use super::gate::{Decision, Gate};
-use super::schema;
-use super::{ToolOutcome, ToolRecord};
+use super::gate::{Called, Decision, Gate};
+use super::grants::{Authority, ToolMode};
+use super::{ToolOutcome, ToolRecord, schema};
 
 /// What a tool's run gives: text for the model, or one line on why not.
 pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
@@ -36,12 +37,15 @@ pub struct ToolDef {
     pub category: PermissionCategory,
     /// It changes something.
     pub destructive: bool,
+    /// Its results may hold words of somebody else than the operator and this program: once a turn has seen
+    /// them, they may be behind whatever the model does next.
+    pub foreign_results: bool,
     handler: Arc<dyn Handler>,
 }
 
 trait Handler: Send + Sync {
     fn validate(&self, arguments: &Value) -> Result<(), String>;
-    fn run(&self, arguments: Value) -> Run;
+    fn run(&self, caller: &CallerScope, arguments: Value) -> Run;
 }
 
 /// A tool of another program: what its arguments are, only its schema says.
@@ -57,7 +61,7 @@ where
         Ok(())
     }
 
-    fn run(&self, arguments: Value) -> Run {
+    fn run(&self, _: &CallerScope, arguments: Value) -> Run {
         (self.run)(arguments)
     }
 }
@@ -70,15 +74,15 @@ struct Typed<A, F> {
 impl<A, F> Handler for Typed<A, F>
 where
     A: DeserializeOwned + Send + 'static,
-    F: Fn(A) -> Run + Send + Sync,
+    F: Fn(&CallerScope, A) -> Run + Send + Sync,
 {
     fn validate(&self, arguments: &Value) -> Result<(), String> {
         A::deserialize(arguments).map(|_| ()).map_err(|e| e.to_string())
     }
 
-    fn run(&self, arguments: Value) -> Run {
+    fn run(&self, caller: &CallerScope, arguments: Value) -> Run {
         match serde_json::from_value(arguments) {
-            Ok(arguments) => (self.run)(arguments),
+            Ok(arguments) => (self.run)(caller, arguments),
             Err(e) => Box::pin(async move { Err(e.to_string()) }),
         }
     }
@@ -133,17 +137,36 @@ impl ToolDef {
         A: DeserializeOwned + Send + 'static,
         F: Fn(A) -> Run + Send + Sync + 'static,
     {
+        ToolDef::for_caller(about, move |_: &CallerScope, arguments| run(arguments))
+    }
+
+    /// The same for one that keeps something for each caller. Who calls gives it no authority: that was
+    /// decided before it runs.
+    pub fn for_caller<A, F>(about: Description, run: F) -> ToolDef
+    where
+        A: DeserializeOwned + Send + 'static,
+        F: Fn(&CallerScope, A) -> Run + Send + Sync + 'static,
+    {
         ToolDef {
             name: Cow::Borrowed(about.name),
             description: Cow::Borrowed(about.description),
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
+            foreign_results: false,
             handler: Arc::new(Typed { run, arguments: std::marker::PhantomData }),
         }
     }
 
-    /// A tool that another program describes: its arguments are checked by that schema alone.
+    /// Its results may hold foreign words.
+    #[must_use]
+    pub fn with_foreign_results(mut self) -> ToolDef {
+        self.foreign_results = true;
+        self
+    }
+
+    /// A tool that is described at run time: its arguments are checked by that schema alone, and its results
+    /// are foreign.
     pub fn foreign<F>(about: ForeignDescription, run: F) -> ToolDef
     where
         F: Fn(Value) -> Run + Send + Sync + 'static,
@@ -154,6 +177,7 @@ impl ToolDef {
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
+            foreign_results: true,
             handler: Arc::new(Foreign { run }),
         }
     }
@@ -221,6 +245,12 @@ impl ToolRegistry {
         let granted = scope.granted_categories();
         self.all().filter(|tool| granted.contains(&tool.category)).map(ToolDef::spec).collect()
     }
+
+    /// The categories without a tool: nothing is configured for them.
+    pub fn unconfigured(&self) -> Vec<PermissionCategory> {
+        let has = |category| self.all().any(|tool| tool.category == category);
+        PermissionCategory::ALL.into_iter().filter(|category| !has(*category)).collect()
+    }
 }
 
 /// What became of a call.
@@ -232,70 +262,126 @@ pub struct Executed {
     pub content: String,
     /// It did not succeed.
     pub is_error: bool,
+    /// It is kept until somebody decides: the turn ends here, with `content` for the caller.
+    pub waits: bool,
+}
+
+/// What became of a call, and what the model is told.
+struct Verdict {
+    outcome: ToolOutcome,
+    content: String,
+    waits: bool,
+}
+
+impl Verdict {
+    fn new(outcome: ToolOutcome, content: String) -> Verdict {
+        Verdict { outcome, content, waits: false }
+    }
 }
 
 /// The one way to run a tool. The caller's authority is read here, at the time of the call; the gate is
-/// asked last, and only for what changes something.
+/// asked last, and only for what needs a confirmation.
 pub async fn execute_tool(
     registry: &ToolRegistry,
     scope: &CallerScope,
     call: &ToolCall,
     gate: &dyn Gate,
 ) -> Executed {
-    let (category, outcome, content) = decide_and_run(registry, scope, call, gate).await;
+    let begun = Instant::now();
+    let tool = registry.get(&call.name);
+    let verdict = match tool {
+        Some(tool) => decide_and_run(tool, scope, call, gate).await,
+        None => unknown(registry, scope, call, gate),
+    };
+    let Verdict { outcome, content, waits } = verdict;
+    let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let category = tool.map(|tool| tool.category);
+    let tool = tool.map(|tool| &*tool.name);
     // The name is the model's; only a name that we know is logged.
     info!(
-        tool = registry.get(&call.name).map_or("(unknown)", |tool| &tool.name),
+        turn = gate.turn().map(|turn| turn.0.as_str()),
+        tool = tool.unwrap_or("(unknown)"),
         ?outcome,
+        millis,
         "tool call"
     );
+    gate.called(&Called { tool, category, outcome, millis });
     Executed {
         record: ToolRecord { name: shown_name(&call.name), category, outcome },
         content,
         is_error: outcome != ToolOutcome::Ran,
+        waits,
     }
 }
 
-async fn decide_and_run(
+fn unknown(
     registry: &ToolRegistry,
     scope: &CallerScope,
     call: &ToolCall,
     gate: &dyn Gate,
-) -> (Option<PermissionCategory>, ToolOutcome, String) {
-    let Some(tool) = registry.get(&call.name) else {
-        let valid: Vec<String> =
-            registry.offered_to(scope).into_iter().map(|tool| tool.name).collect();
-        let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
-        let name = shown_name(&call.name);
-        let words = format!("There is no tool \"{name}\". The valid tools are: {valid}.");
-        return (None, ToolOutcome::Unknown, words);
-    };
-    let category = Some(tool.category);
-    if !scope.granted_categories().contains(&tool.category) {
-        let words = format!("Refused: this caller has no grant for \"{}\".", tool.category);
-        return (category, ToolOutcome::Denied, words);
+) -> Verdict {
+    let authority = gate.authority(scope);
+    let valid = registry.all().filter(|tool| authority.permits(&tool.name, tool.category));
+    let valid: Vec<&str> = valid.map(|tool| &*tool.name).collect();
+    let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
+    let name = shown_name(&call.name);
+    let words = format!("There is no tool \"{name}\". The valid tools are: {valid}.");
+    Verdict::new(ToolOutcome::Unknown, words)
+}
+
+async fn decide_and_run(
+    tool: &ToolDef,
+    scope: &CallerScope,
+    call: &ToolCall,
+    gate: &dyn Gate,
+) -> Verdict {
+    let authority = gate.authority(scope);
+    if !authority.permits(&tool.name, tool.category) {
+        return denied(tool, &authority);
     }
     if let Err(why) = tool.validate(&call.arguments) {
         let words = format!("Refused: the arguments of {} are wrong: {why}.", tool.name);
-        return (category, ToolOutcome::BadArguments, words);
+        return Verdict::new(ToolOutcome::BadArguments, words);
     }
-    if tool.destructive {
+    if tool.destructive || authority.mode(&tool.name) == Some(ToolMode::Ask) {
         match gate.ask(tool, &call.arguments).await {
             Decision::Approved => {}
             Decision::Denied(why) => {
-                return (category, ToolOutcome::Denied, format!("Not done: {why}."));
+                return Verdict::new(ToolOutcome::Denied, format!("Not done: {why}."));
             }
             Decision::NotNow => {
-                let words =
-                    format!("Not done: {} changes something and needs a confirmation.", tool.name);
-                return (category, ToolOutcome::NeedsConfirmation, words);
+                let words = format!("Not done: {} needs a confirmation.", tool.name);
+                return Verdict::new(ToolOutcome::NeedsConfirmation, words);
+            }
+            Decision::Waits(words) => {
+                let outcome = ToolOutcome::NeedsConfirmation;
+                return Verdict { outcome, content: words, waits: true };
             }
         }
+        // Asking took its time: a grant that was taken back meanwhile counts no more.
+        let authority = gate.authority(scope);
+        if !authority.permits(&tool.name, tool.category) {
+            return denied(tool, &authority);
+        }
     }
-    match tool.handler.run(call.arguments.clone()).await {
-        Ok(content) => (category, ToolOutcome::Ran, content),
-        Err(why) => (category, ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
+    if tool.destructive
+        && let Err(why) = gate.begins(tool).await
+    {
+        return Verdict::new(ToolOutcome::Denied, format!("Not done: {why}."));
     }
+    match tool.handler.run(scope, call.arguments.clone()).await {
+        Ok(content) => Verdict::new(ToolOutcome::Ran, content),
+        Err(why) => Verdict::new(ToolOutcome::Failed, format!("{} failed: {why}.", tool.name)),
+    }
+}
+
+fn denied(tool: &ToolDef, authority: &Authority) -> Verdict {
+    let words = if authority.categories().contains(&tool.category) {
+        format!("Refused: this caller may not use {}.", tool.name)
+    } else {
+        format!("Refused: this caller has no grant for \"{}\".", tool.category)
+    };
+    Verdict::new(ToolOutcome::Denied, words)
 }
 
 /// A name that a model wrote, fit for a ledger, a page and a terminal.
@@ -304,4 +390,4 @@ fn shown_name(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,19 +2,26 @@
 //!
 //! Owns the questions and how the answers are printed. Changes nothing: no file, no setting, no radio.
 
+mod tools;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use super::run::runtime;
+use crate::assistant::backends::Backend as _;
 use crate::assistant::backends::ollama::{self, Ollama};
+use crate::assistant::backends::openai::Openai;
 use crate::config::{self, AssistantConfig, CloudPolicy, Config, PortSpec, Protocol};
+use crate::radio::known::KnownRadio;
 use crate::radio::settings::compare::{differences, printable, region_words};
 use crate::radio::settings::session::Session;
 use crate::radio::settings::{Wanted, udev};
 use crate::radio::transport::Connector;
-use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
+use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version, station};
+use crate::rpc::auth::Role;
+use crate::rpc::auth::passwords::Passwords;
 use crate::secrets::{SecretName, Secrets};
 use crate::{gateway, store, telemetry};
 
@@ -55,9 +62,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut lines = vec![("configuration", Found::Good(path.display().to_string()))];
     lines.push(("data folder", data_folder(&config.data_dir)));
     lines.extend(secrets(&config));
+    lines.extend(tools::lines(&config));
     lines.extend(runtime()?.block_on(async {
-        let (radio, model) = tokio::join!(radio(&config), ollama(&config.assistant));
+        let (radio, model, other) =
+            tokio::join!(radio(&config), ollama(&config.assistant), openai(&config));
+        let model = or_note(model, other_leg(&config, other.as_ref()));
         [("radio", radio), ("ollama", model)]
+            .into_iter()
+            .chain(other.map(|found| ("openai", found)))
     }));
     print(&lines);
     let bad = lines.iter().any(|(_, found)| matches!(found, Found::Bad(_)));
@@ -120,12 +132,15 @@ fn secrets(config: &Config) -> [Line; 2] {
             ("claude", Found::Good("no key: this leg is off".to_owned())),
         ];
     }
-    let opened = Secrets::open(&config.data_dir).and_then(|s| {
-        Ok((s.read(SecretName::OperatorPassword)?, s.read(SecretName::ClaudeApiKey)?))
-    });
+    let opened = (|| -> Result<_> {
+        let secrets = Secrets::open(&config.data_dir)?;
+        let passwords = Passwords::new(secrets.clone());
+        passwords.stored(Role::Viewer)?;
+        Ok((passwords.stored(Role::Operator)?, secrets.read(SecretName::ClaudeApiKey)?))
+    })();
     match opened {
         Err(error) => {
-            let words = format!("{:#}", anyhow::Error::from(error));
+            let words = format!("{error:#}");
             [
                 ("secrets", Found::Bad(words)),
                 ("claude", Found::Note("not looked for: see secrets".to_owned())),
@@ -175,8 +190,14 @@ async fn radio(config: &Config) -> Found {
         Err(error) => Found::Bad(error.to_string()),
         Ok(session) => {
             let found = radio_state(&session.info, &wanted);
+            let known = KnownRadio::open(&config.data_dir);
+            let info = session.info.clone();
             session.leave().await;
-            found
+            match known.map(|known| known.refuses(&info)) {
+                Err(error) => Found::Bad(format!("{error}: {}", error.source)),
+                Ok(Some(refused)) => Found::Bad(refused.to_string()),
+                Ok(None) => found,
+            }
         }
     }
 }
@@ -191,6 +212,9 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
     );
     if info.lora.region == 0 {
         return Found::Bad(format!("{who}: nothing is sent until a region is set"));
+    }
+    if let Err(unidentified) = station::identified(info) {
+        return Found::Bad(format!("{who}: nothing is sent: {unidentified}"));
     }
     let (major, minor, patch) = MIN_FIRMWARE;
     let needs = format!("{major}.{minor}.{patch}");
@@ -219,6 +243,61 @@ fn radio_state(info: &RadioInfo, wanted: &Wanted) -> Found {
     }
 }
 
+/// A leg behind the first that answers everybody's questions, by its name; none where there is no key, or the
+/// configuration keeps peers from it. `openai`: what was found of that leg.
+fn other_leg(config: &Config, openai: Option<&Found>) -> Option<&'static str> {
+    let all = config.assistant.cloud == CloudPolicy::All;
+    // Opening makes the folder: not the business of a check.
+    let secrets = config.data_dir.join("secrets").exists().then(|| Secrets::open(&config.data_dir));
+    let claude = secrets
+        .and_then(Result::ok)
+        .is_some_and(|secrets| matches!(secrets.read(SecretName::ClaudeApiKey), Ok(Some(_))));
+    let local = config.assistant.openai.as_ref().is_some_and(|openai| openai.local);
+    if all && claude {
+        Some("Claude")
+    } else if (all || local) && matches!(openai, Some(Found::Good(_))) {
+        Some("the OpenAI-compatible leg")
+    } else {
+        None
+    }
+}
+
+/// Without a local model the node still answers where another leg does.
+fn or_note(found: Found, leg: Option<&str>) -> Found {
+    match (found, leg) {
+        (Found::Bad(words), Some(leg)) => {
+            Found::Note(format!("{words} (until then every question goes to {leg})"))
+        }
+        (found, _) => found,
+    }
+}
+
+/// `None` where no such server is configured.
+async fn openai(config: &Config) -> Option<Found> {
+    let openai = config.assistant.openai.as_ref()?;
+    let (url, model) = (&openai.url, &openai.model);
+    // Opening makes the folder: not the business of a check.
+    if !config.data_dir.join("secrets").exists() {
+        return Some(if openai.local {
+            Found::Note(format!("{url}: looked for once the daemon has made its data folder"))
+        } else {
+            Found::Bad(format!("{url}: no key in secrets/openai-api-key"))
+        });
+    }
+    let leg = match Secrets::open(&config.data_dir) {
+        Ok(secrets) => Openai::new(openai, secrets),
+        Err(_) => return Some(Found::Note("not looked for: see secrets".to_owned())),
+    };
+    Some(match leg.there().await {
+        Err(error) => Found::Bad(format!("{url}: {error}")),
+        Ok(_) if openai.local => Found::Good(format!("{url} is there, for {model}")),
+        Ok(_) => Found::Good(match config.assistant.cloud {
+            CloudPolicy::None => "a key, and assistant.cloud lets nobody use it".to_owned(),
+            _ => format!("a key for {url}, {model}; it is not tried, for that costs money"),
+        }),
+    })
+}
+
 async fn ollama(config: &AssistantConfig) -> Found {
     let (url, model) = (&config.ollama.url, &config.ollama.model);
     let models = match ollama::models(url).await {
@@ -242,5 +321,35 @@ async fn ollama(config: &AssistantConfig) -> Found {
         Ok(false) => Found::Note(format!(
             "{url} has {model}, which can't call tools: it answers without them"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NodeNum;
+    use crate::radio::{LoraSettings, NodeInfo};
+
+    #[test]
+    fn a_licensed_station_that_does_not_identify_itself_is_bad_and_another_only_noted() {
+        let state = |announces_every_s| {
+            let owner =
+                NodeInfo { long_name: "N0CALL".to_owned(), licensed: true, ..NodeInfo::default() };
+            let info = RadioInfo {
+                session: 0,
+                my_node: NodeNum(7),
+                public_key: None,
+                owner,
+                firmware: "2.7.26".to_owned(),
+                role: 0,
+                announces_every_s,
+                lora: LoraSettings { region: 34, tx_enabled: true, ..LoraSettings::default() },
+                channels: Vec::new(),
+                nodes: Vec::new(),
+            };
+            radio_state(&info, &Wanted::default())
+        };
+        assert!(matches!(state(600), Found::Note(words) if words.contains("licensed mode")));
+        assert!(matches!(state(601), Found::Bad(words) if words.contains("every 601 s")));
     }
 }

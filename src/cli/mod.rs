@@ -9,6 +9,7 @@ pub mod check;
 pub mod completions;
 pub mod demo;
 pub mod exit;
+pub mod grants;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod operator;
@@ -54,6 +55,8 @@ pub enum Command {
     /// Tools of Model Context Protocol servers: which are offered, and accepting changed ones.
     #[cfg(feature = "mcp")]
     Mcp(mcp::Args),
+    /// Who may use which tools.
+    Grants(grants::Args),
     /// The radios: which there are, what one says of itself, writing its settings.
     Radio(radio::Args),
     /// Test configuration, data folder, secrets, radio and model servers: a line each.

@@ -11,8 +11,9 @@ use anyhow::{Context, Result, bail};
 use rustix::termios::{self, LocalModes, OptionalActions};
 
 use crate::config;
-use crate::rpc::auth::password;
-use crate::secrets::{Secret, SecretName, Secrets};
+use crate::rpc::auth::Role;
+use crate::rpc::auth::passwords::Passwords;
+use crate::secrets::{Secret, Secrets};
 use crate::store;
 
 /// A line longer than this holds no password.
@@ -27,8 +28,11 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Read a password from standard input (one line) and store its hash. Ends all sessions.
+    /// Read a password from standard input (one line) and store its hash. Ends the role's sessions.
     SetPassword {
+        /// Whose password: the operator's, or that of viewers, who see and change nothing.
+        #[arg(long, value_name = "ROLE", default_value = "operator", value_parser = ["operator", "viewer"])]
+        role: String,
         /// The configuration [default: $TOMBOLO_CONFIG, else /etc/tombolo/tombolo.toml].
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
@@ -37,11 +41,12 @@ enum Action {
 
 /// Does it.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let Action::SetPassword { config } = args.action;
+    let Action::SetPassword { role, config } = args.action;
+    let role = if role == "viewer" { Role::Viewer } else { Role::Operator };
     let config = config::load(&config::path(config))?;
     let input = std::io::stdin();
     let password = if input.is_terminal() {
-        eprint!("New password for the node page: ");
+        eprint!("New password of the {} for the node page: ", role.as_str());
         let line = without_echo(|| read_line(input.lock()))?;
         eprintln!();
         line
@@ -49,15 +54,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         read_line(input.lock())?
     };
     store::private_dir(&config.data_dir)?;
-    set(&Secrets::open(&config.data_dir)?, &password)?;
-    println!("The password is set. Sessions that are open are over.");
+    Passwords::new(Secrets::open(&config.data_dir)?).store(role, &password)?;
+    println!("The password of the {} is set. Sessions in that role are over.", role.as_str());
     Ok(ExitCode::SUCCESS)
-}
-
-fn set(secrets: &Secrets, password: &Secret) -> Result<()> {
-    let hash = password::hash(password)?;
-    secrets.write(SecretName::OperatorPassword, &hash)?;
-    Ok(())
 }
 
 fn read_line(input: impl BufRead) -> Result<Secret> {
@@ -102,12 +101,11 @@ mod tests {
     #[test]
     fn the_hash_is_stored_and_a_short_password_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = Secrets::open(folder.path()).unwrap();
-        let error = set(&secrets, &Secret::new("short")).unwrap_err().to_string();
-        assert!(error.contains("at least 8"), "{error}");
-        assert_eq!(secrets.read(SecretName::OperatorPassword).unwrap(), None);
-        set(&secrets, &Secret::new("correct horse")).unwrap();
-        let hash = secrets.read(SecretName::OperatorPassword).unwrap().unwrap();
-        assert!(password::matches(&Secret::new("correct horse"), &hash));
+        let passwords = Passwords::new(Secrets::open(folder.path()).unwrap());
+        let short = passwords.store(Role::Operator, &Secret::new("short"));
+        assert!(short.unwrap_err().to_string().contains("at least 8"));
+        assert!(passwords.stored(Role::Operator).unwrap().is_none());
+        passwords.store(Role::Operator, &Secret::new("correct horse")).unwrap();
+        assert!(passwords.is_of(Role::Operator, &Secret::new("correct horse")).unwrap());
     }
 }

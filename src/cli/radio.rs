@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use tokio_util::sync::CancellationToken;
 
 use super::run::runtime;
 use crate::config::{self, Config, PortSpec};
 use crate::gateway;
+use crate::radio::known::KnownRadio;
 use crate::radio::settings::apply::{self, Applied};
 use crate::radio::settings::compare::{
     Row, impossible, modem_words, printable, region_words, role_words, rows,
@@ -18,7 +20,7 @@ use crate::radio::settings::compare::{
 use crate::radio::settings::session::{Details, Session};
 use crate::radio::settings::{Wanted, udev};
 use crate::radio::transport::Connector;
-use crate::radio::{RadioInfo, discovery};
+use crate::radio::{RadioInfo, discovery, station};
 use crate::sim::{Sim, SimConfig};
 use crate::telemetry;
 
@@ -37,6 +39,13 @@ enum Action {
     Info(Which),
     /// Write the wanted settings, wait until the radio has restarted, and read them back.
     Apply(Which),
+    /// Use the radio that is on the port from now on, in place of the one that was used last.
+    Accept {
+        /// Its fingerprint, as `radio info` shows it [default: only show which radio is there].
+        fingerprint: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +69,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let (info, details) = (session.info.clone(), session.details.clone());
             session.leave().await;
             print!("{}", info_text(&target, &info, &details));
+            if let Some(refused) = target.known.refuses(&info) {
+                println!("Note: {refused}");
+            }
             anyhow::Ok(())
         })?,
         Action::Apply(which) => runtime()?.block_on(async {
@@ -69,7 +81,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 return Ok(());
             }
             let mut say = |line: &str| println!("{line}");
-            match apply::apply(&target.connector, &target.wanted, &mut say).await? {
+            let cancel = CancellationToken::new();
+            let interrupted = cancel.clone();
+            tokio::spawn(async move {
+                if tokio::signal::ctrl_c().await.is_ok() {
+                    interrupted.cancel();
+                }
+            });
+            let Target { connector, wanted, known, .. } = &target;
+            match apply::apply(connector, wanted, known, &cancel, &mut say).await? {
                 Applied::AlreadyRight(info) => {
                     println!("Nothing to do: {} is set as wanted.", info.my_node);
                 }
@@ -79,7 +99,32 @@ pub fn run(args: Args) -> Result<ExitCode> {
             }
             anyhow::Ok(())
         })?,
+        Action::Accept { fingerprint, which } => {
+            return runtime()?.block_on(accept(&Target::of(which)?, fingerprint.as_deref()));
+        }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Accepts the radio that is there, if it is the one that is meant.
+async fn accept(target: &Target, fingerprint: Option<&str>) -> Result<ExitCode> {
+    let session = Session::open(&target.connector).await?;
+    let info = session.info.clone();
+    session.leave().await;
+    let Err(refused) = target.known.admit(&info) else {
+        println!("Nothing to do: {} is the radio that is used.", info.my_node);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Some(fingerprint) = fingerprint else {
+        println!(
+            "{} \"{}\" is not the radio that was used last. If it should be used from now on:\n    tombolo \
+             radio accept '{}'",
+            refused.node, refused.owner, refused.fingerprint
+        );
+        return Ok(ExitCode::FAILURE);
+    };
+    target.known.accept(fingerprint)?;
+    println!("Done: {} \"{}\" is the radio that is used from now on.", refused.node, refused.owner);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -87,6 +132,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 struct Target {
     connector: Connector,
     wanted: Wanted,
+    known: KnownRadio,
     // Lives as long as it is talked to.
     _sim: Option<Sim>,
 }
@@ -113,7 +159,12 @@ impl Target {
             None => Connector::to(&port).context("this port can't be opened")?,
         };
         let wanted = wanted(&config, &connector)?;
-        Ok(Target { connector, wanted, _sim: sim })
+        // A port that was named by hand is meant, whichever radio is on it.
+        let known = match port == config.radio.port && port != PortSpec::Sim {
+            true => KnownRadio::open(&config.data_dir)?,
+            false => KnownRadio::any(),
+        };
+        Ok(Target { connector, wanted, known, _sim: sim })
     }
 }
 
@@ -142,12 +193,12 @@ fn wanted(config: &Config, connector: &Connector) -> Result<Wanted> {
 
 fn list(root: &Path) -> String {
     let found = discovery::candidates(&root.join("sys"), &root.join("dev"));
-    if found.is_empty() {
-        return "No radio found on USB. A port that is in no table can still be named with \
-                radio.port.\n"
-            .to_owned();
-    }
     let mut text = String::new();
+    if found.is_empty() {
+        text.push_str(
+            "No radio found on USB. A port that is in no table can still be named with radio.port.\n",
+        );
+    }
     for candidate in found {
         let board = candidate.board;
         let serial = match &candidate.serial {
@@ -161,6 +212,9 @@ fn list(root: &Path) -> String {
                 let _ = writeln!(text, "    {name}={}", printable(&value));
             }
         }
+    }
+    for other in discovery::others(&root.join("sys"), &root.join("dev")) {
+        let _ = writeln!(text, "not taken for a radio: {other}");
     }
     text
 }
@@ -214,6 +268,9 @@ fn info_text(target: &Target, info: &RadioInfo, details: &Details) -> String {
     }
     for advice in advice(info, details) {
         let _ = writeln!(text, "Note: {advice}");
+    }
+    if let Err(unidentified) = station::identified(info) {
+        let _ = writeln!(text, "Note: {unidentified}");
     }
     text
 }
@@ -294,7 +351,8 @@ mod tests {
         }
         let text = list(root);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[2].contains("ttyACM1\" (a board in its bootloader"), "{text}");
         assert!(lines[0].contains("ttyACM0") && lines[0].ends_with("serial 0001"), "{text}");
         assert!(lines[1].contains("ttyUSB0") && lines[1].contains("that of the socket"), "{text}");
     }

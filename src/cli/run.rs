@@ -35,13 +35,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     runtime()?.block_on(async {
         let gateway = Gateway::start(config).await?;
         tracing::info!(address = %gateway.address, "serving the node page");
-        if let Some(token) = &gateway.setup_token {
+        if let Some(link) = gateway.setup_link() {
             // To whoever can read this terminal or journal, once: it is no secret that lasts.
-            println!(
-                "No password is set yet. Set one at http://{}/#setup={}",
-                gateway.address,
-                token.expose()
-            );
+            println!("No password is set yet. Set one at {link}");
         }
         gateway.run_until_signal(Some(path)).await?;
         Ok(ExitCode::SUCCESS)

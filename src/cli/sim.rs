@@ -15,13 +15,14 @@ use crate::sim::{Scenario, Sim, SimConfig};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("line").required(true)))]
 pub struct Args {
     /// Serve clients on TCP, one at a time, for instance on 127.0.0.1:4403. There is no
     /// authentication: keep it on loopback.
-    #[arg(long, value_name = "ADDR", required_unless_present = "pty", conflicts_with = "pty")]
+    #[arg(long, value_name = "ADDR", group = "line")]
     listen: Option<String>,
     /// Serve a pseudo-terminal, as a radio on USB.
-    #[arg(long)]
+    #[arg(long, group = "line")]
     pty: bool,
     /// Who is in the mesh, and who says what when (TOML).
     #[arg(long, value_name = "FILE")]

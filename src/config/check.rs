@@ -5,8 +5,12 @@
 
 use std::collections::HashSet;
 
-use super::Config;
+use super::{Config, KEPT_FROM_CLOUD, tools};
+use crate::assistant::http::is_private_way;
 use crate::radio::settings;
+
+/// A hundred years, about.
+const MAX_HISTORY_DAYS: u32 = 36_500;
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +97,26 @@ pub fn faults(config: &Config) -> Vec<Fault> {
             "write https://: the key would cross the network in the clear",
         );
     }
+    if let Some(openai) = &config.assistant.openai
+        && !openai.local
+        && !is_private_way(&openai.url)
+    {
+        fault(
+            "assistant.openai.url",
+            "write https://: key and questions would cross the network in the clear; for a server of your \
+             own that needs no key, write local = true",
+        );
+    }
+    let content = &config.assistant.cloud_content;
+    if content.iter().any(|category| !KEPT_FROM_CLOUD.contains(category)) {
+        fault(
+            "assistant.cloud_content",
+            "write \"files\", \"wallet\" or both: only their content is kept from a cloud leg",
+        );
+    }
+    if config.assistant.history_days > MAX_HISTORY_DAYS {
+        fault("assistant.history_days", "write 1 to 36500, or 0 to keep transcripts for ever");
+    }
     let models = [
         ("assistant.ollama.model", Some(&config.assistant.ollama.model)),
         ("assistant.claude.model", Some(&config.assistant.claude.model)),
@@ -103,20 +127,8 @@ pub fn faults(config: &Config) -> Vec<Fault> {
             fault(key, "write the name of a model");
         }
     }
+    faults.extend(tools::faults(&config.tools, &config.data_dir));
     faults
-}
-
-/// Encrypted, or not leaving this machine.
-pub(super) fn is_private_way(url: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(url) else { return true };
-    url.scheme() != "http"
-        || url.host_str().is_some_and(|host| {
-            host == "localhost"
-                || host
-                    .trim_matches(['[', ']'])
-                    .parse::<std::net::IpAddr>()
-                    .is_ok_and(|address| address.is_loopback())
-        })
 }
 
 pub(super) fn is_base_url(url: &str) -> bool {

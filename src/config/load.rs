@@ -57,7 +57,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     // A variable that is not UTF-8 can't be one of ours.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    parse(&text, &path.display().to_string(), environment)
+    let config = parse(&text, &path.display().to_string(), environment)?;
+    Ok(Config { file: Some(path.to_owned()), ..config })
 }
 
 /// The same from a text. `name` stands for the file in errors.
@@ -179,6 +180,7 @@ fn keys_by_line(text: &str) -> Vec<(usize, String)> {
         if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
             // `[[a]]` is one of several.
             section = name.trim_start_matches('[').trim().to_owned();
+            keys.push((index + 1, section.clone()));
         } else if let Some((key, _)) = line.split_once('=') {
             let key = key.trim();
             if key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {
@@ -282,6 +284,16 @@ mod tests {
             ("[assistant.claude]\nurl = \"https://10.0.0.1\"", true),
             ("[assistant.claude]\nurl = \"http://10.0.0.1\"", false),
             ("[assistant.claude]\nurl = \"http://127.0.0.1.evil.example\"", false),
+            ("[assistant.openai]\nmodel = \"m\"\nurl = \"https://10.0.0.1/v1\"", true),
+            ("[assistant.openai]\nmodel = \"m\"\nurl = \"http://127.0.0.1:80/v1\"", true),
+            ("[assistant.openai]\nmodel = \"m\"\nurl = \"http://10.0.0.1/v1\"", false),
+            ("[assistant.openai]\nmodel = \"m\"\nurl = \"http://10.0.0.1/v1\"\nlocal = true", true),
+            ("[assistant.openai]\nmodel = \"\"\nurl = \"https://10.0.0.1/v1\"", false),
+            ("[assistant]\ncloud_content = [\"files\", \"wallet\"]", true),
+            ("[assistant]\ncloud_content = [\"notes\"]", false),
+            ("[assistant]\nhistory_days = 0", true),
+            ("[assistant]\nhistory_days = 36500", true),
+            ("[assistant]\nhistory_days = 36501", false),
             ("[mesh]\nqueries_per_hour = 1", true),
             ("[mesh]\nqueries_per_hour = 0", false),
             ("[radio.settings]\nhop_limit = 7", true),

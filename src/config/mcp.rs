@@ -5,8 +5,9 @@
 
 use serde::Deserialize;
 
-use super::check::{is_base_url, is_private_way};
+use super::check::is_base_url;
 use crate::assistant::PermissionCategory;
+use crate::assistant::http::is_private_way;
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -226,6 +226,12 @@ impl Ledger {
         texts.map(|line| line.mono_ms).next()
     }
 
+    /// How many lines are held in memory.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.recent.len() + self.open.len()
+    }
+
     /// How many lines could not be read when the file was opened.
     pub fn unreadable(&self) -> usize {
         self.unreadable

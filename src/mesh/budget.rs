@@ -79,6 +79,12 @@ impl Meter {
 }
 
 impl Budgets {
+    /// How many counters there are.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.questions.len() + self.commands.len() + self.noticed.len()
+    }
+
     /// How many questions [`Budgets::take`] would grant now.
     pub fn questions_left(&self, verified: Option<&PeerId>, per_hour: u32, now_ms: u64) -> u32 {
         match verified {

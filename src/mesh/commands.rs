@@ -76,10 +76,31 @@ fn is_code(word: &str) -> bool {
     word.len() <= 16 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// The text with a confirmation code masked, for message lists and logs. `question` is the part of `text` after the
-/// trigger, or the whole of it.
+/// What `ok CODE` (true) or `no CODE` (false) says, and the code; `None` without one.
+pub fn confirmation(question: &str) -> Option<(bool, &str)> {
+    let mut words = question.split_whitespace();
+    let yes = match words.next()?.to_lowercase().as_str() {
+        "ok" => true,
+        "no" => false,
+        _ => return None,
+    };
+    let code = words.next().filter(|code| is_code(code))?;
+    words.next().is_none().then_some((yes, code))
+}
+
+/// The code in `pair CODE`; `None` for any other text.
+pub fn pairing_code(question: &str) -> Option<&str> {
+    let mut words = question.split_whitespace();
+    let is_pair = words.next().is_some_and(|word| word.eq_ignore_ascii_case("pair"));
+    let code = words.next().filter(|word| is_pair && is_code(word));
+    code.filter(|_| words.next().is_none())
+}
+
+/// The text with a code masked that confirms or pairs, for message lists and logs. `question` is the part of `text` after
+/// the trigger, or the whole of it.
 pub fn masked(text: &str, question: &str) -> String {
-    if Command::parse(question) != Some(Command::Confirmation) {
+    let confirms = Command::parse(question) == Some(Command::Confirmation);
+    if !confirms && pairing_code(question).is_none() {
         return text.to_owned();
     }
     let mut words = question.split_whitespace();
@@ -173,11 +194,41 @@ mod tests {
     }
 
     #[test]
+    fn a_pairing_code_is_the_one_word_after_pair() {
+        for (text, code) in [
+            ("pair 7KQ2M", Some("7KQ2M")),
+            (" PAIR  7k-q2m ", Some("7k-q2m")),
+            ("pair", None),
+            ("pair my phone", None),
+            ("pair 7KQ2M now", None),
+            ("pair шлюз", None),
+            ("repair 7KQ2M", None),
+            ("", None),
+        ] {
+            assert_eq!(pairing_code(text), code, "{text:?}");
+        }
+        assert!(paired(&"n".repeat(39), &"t".repeat(20)).len() <= 200);
+        assert_eq!(paired("Ana", "!ai"), "Paired as Ana. Send: !ai help");
+    }
+
+    #[test]
     fn a_code_is_masked_and_nothing_else() {
+        assert_eq!(masked("!ai pair 7KQ2M", "pair 7KQ2M"), "!ai pair …");
+        assert_eq!(masked("pair 7KQ2M", "pair 7KQ2M"), "pair …");
+        assert_eq!(masked("!ai pair my phone", "pair my phone"), "!ai pair my phone");
         assert_eq!(masked("!ai ok 7KQ2M", "ok 7KQ2M"), "!ai ok …");
         assert_eq!(masked("!ai no ai", "no ai"), "!ai no …");
         assert_eq!(masked("!ai no", "no"), "!ai no");
         assert_eq!(masked("!ai ok then what", "ok then what"), "!ai ok then what");
+    }
+
+    #[test]
+    fn a_confirmation_is_a_word_and_a_code() {
+        assert_eq!(confirmation("ok ACDEF"), Some((true, "ACDEF")));
+        assert_eq!(confirmation(" NO  acdef "), Some((false, "acdef")));
+        for none in ["ok", "no", "", "yes ACDEF", "ok a b", "ok why?", "ok ACDEFGHJKMNPQRTUV"] {
+            assert_eq!(confirmation(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -1,24 +1,27 @@
 //! Identity: which contact a packet comes from, and how sure that is.
 //!
-//! Owns the contacts, their pinned keys and `contacts.json`. A contact is its key; its number is a hint that
+//! Owns the contacts and their pinned keys: what a packet shows, and what it teaches. `book` keeps them in
+//! `contacts.json`, `change` is what the operator decides. A contact is its key; its number is a hint that
 //! follows the key. Must not decide who is answered: that is `policy`. Sees only an [`Envelope`], so no text
 //! can change what it says.
 
+mod book;
+mod change;
+mod key;
+mod shown;
+
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use super::inbox::{self, Envelope};
-use super::view::ContactView;
-use crate::assistant::{Assurance, CategorySet, PeerId, PermissionCategory};
+use self::book::Book;
+pub use self::change::Planned;
+use super::inbox::Envelope;
+use crate::assistant::{Assurance, CategorySet, PeerId};
 use crate::clock::Now;
-use crate::config::Contact;
+use crate::config::{Contact, MeshConfig};
 use crate::node::{NodeNum, PublicKey};
-use crate::store::{self, Durability, StoreError};
+use crate::store::{Durability, StoreError};
 
 const FILE: &str = "contacts.json";
-/// Longest name of a contact, in characters.
-const MAX_NAME: usize = 40;
 
 /// The key that a contact is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,29 @@ pub struct Entry {
     pub foreign: Option<PublicKey>,
     /// What the configuration grants it once its key is confirmed.
     pub grants: CategorySet,
+    /// Not answered, until the operator takes that back.
+    pub suspended: bool,
+    /// Why it is a contact.
+    pub source: Source,
+}
+
+/// Where something was written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// In the configuration.
+    Configuration,
+    /// On this node, by the operator at run time.
+    Node,
+}
+
+impl Source {
+    /// The contract's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Configuration => "configuration",
+            Source::Node => "node",
+        }
+    }
 }
 
 /// Who sent a packet, as far as it shows.
@@ -84,6 +110,8 @@ pub struct Peer {
     pub key: Option<PublicKey>,
     /// The number under which the contact is configured, if a key shows that it is one.
     pub contact: Option<NodeNum>,
+    /// The operator has suspended that contact; or one without a key, whose number this is.
+    pub suspended: bool,
 }
 
 /// Something that a packet taught about a contact.
@@ -99,33 +127,11 @@ pub struct Finding {
 #[derive(Debug)]
 pub struct Contacts {
     path: PathBuf,
+    book: Book,
+    configured: Vec<Contact>,
     entries: Vec<Entry>,
-    records: Vec<Record>,
     warnings: Vec<String>,
     own_key: Option<PublicKey>,
-}
-
-/// `contacts.json`. Records of contacts that are not configured any more stay, so that a pin is not lost by
-/// editing the configuration.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct File {
-    version: u32,
-    contacts: Vec<Record>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
-    id: NodeNum,
-    number: NodeNum,
-    #[serde(default)]
-    key: Option<PublicKey>,
-    #[serde(default)]
-    confirmed: bool,
-    #[serde(default)]
-    foreign: Option<PublicKey>,
-    #[serde(default)]
-    pinned_at: u64,
 }
 
 impl Contacts {
@@ -133,19 +139,11 @@ impl Contacts {
     /// to go on without the pins would let anybody be pinned anew.
     pub fn open(data_dir: &Path, configured: &[Contact]) -> Result<Contacts, StoreError> {
         let path = data_dir.join(FILE);
-        let file: Option<File> = store::read_json(&path).map_err(|mut error| {
-            let why = format!(
-                "{}; repair it, or move it away: then contacts without a key in the configuration are pinned anew",
-                error.source
-            );
-            error.source = std::io::Error::new(error.source.kind(), why);
-            error
-        })?;
-        let file = file.unwrap_or_default();
         let mut contacts = Contacts {
+            book: Book::read(&path)?,
             path,
+            configured: Vec::new(),
             entries: Vec::new(),
-            records: file.contacts,
             warnings: Vec::new(),
             own_key: None,
         };
@@ -153,57 +151,24 @@ impl Contacts {
         Ok(contacts)
     }
 
-    /// Takes the configured contacts anew; what was learnt stays.
+    /// Takes the configured contacts anew; what was learnt and decided stays.
     pub fn configure(&mut self, configured: &[Contact]) {
-        self.warnings.clear();
-        let mut entries: Vec<Entry> = Vec::new();
-        for contact in configured {
-            if entries.iter().any(|entry| entry.id == contact.id) {
-                self.warnings
-                    .push(format!("contact {} is listed twice: the second is ignored", contact.id));
-                continue;
-            }
-            let twin = contact.key.and_then(|key| {
-                configured.iter().find(|c| c.key == Some(key) && c.id != contact.id)
-            });
-            if let Some(twin) = twin.filter(|twin| entries.iter().any(|entry| entry.id == twin.id))
-            {
-                self.warnings.push(format!(
-                    "contacts {} and {} have the same key: the second is ignored",
-                    twin.id, contact.id
-                ));
-                continue;
-            }
-            entries.push(self.join(contact, configured));
+        self.configured = configured.to_vec();
+        if self.book.outdate(configured)
+            && let Err(error) = self.book.write(&self.path, Durability::Process)
+        {
+            tracing::error!(error = %error, "a pin that the configuration replaces is still on the disk");
         }
-        self.entries = entries;
+        self.join();
     }
 
-    fn join(&self, contact: &Contact, configured: &[Contact]) -> Entry {
-        let record = self.records.iter().find(|record| record.id == contact.id);
-        let learned = record.and_then(|record| record.key).filter(|key| {
-            // A key that the configuration gives to somebody else belongs to that one.
-            !configured.iter().any(|other| other.key == Some(*key))
-        });
-        let pin = match (contact.key, learned) {
-            (Some(key), _) => Pin::Configured(key),
-            (None, Some(key)) => {
-                Pin::Learned { key, confirmed: record.is_some_and(|record| record.confirmed) }
-            }
-            (None, None) => Pin::None,
-        };
-        let name = inbox::clean_name(contact.name.as_deref().unwrap_or_default(), MAX_NAME);
-        Entry {
-            id: contact.id,
-            number: record.map_or(contact.id, |record| record.number),
-            name: if name.is_empty() { contact.id.to_string() } else { name },
-            pin,
-            foreign: record.and_then(|record| record.foreign).filter(|key| Some(*key) != pin.key()),
-            grants: match &contact.grants {
-                Some(grants) => grants.iter().copied().collect(),
-                None => CategorySet::from([PermissionCategory::System]),
-            },
-        }
+    fn join(&mut self) {
+        (self.entries, self.warnings) = self.book.join(&self.configured);
+    }
+
+    /// The settings as they are in force: with what the operator decided at run time.
+    pub fn effective(&self, configured: &MeshConfig) -> MeshConfig {
+        self.book.over(configured)
     }
 
     /// Our own radio's key, which is nobody else's.
@@ -224,6 +189,13 @@ impl Contacts {
                     .map_or_else(CategorySet::new, |contact| contact.grants.clone()),
                 key: Some(key),
                 contact: contact.map(|contact| contact.id),
+                suspended: match contact {
+                    Some(contact) => contact.suspended,
+                    // Its first message would have pinned it.
+                    None => self
+                        .of_number(envelope.from)
+                        .is_some_and(|claimed| claimed.suspended && claimed.pin == Pin::None),
+                },
             };
         }
         let signer = envelope.signed_key.and_then(|key| self.by_key(key).map(|c| (key, c)));
@@ -235,6 +207,7 @@ impl Contacts {
                 grants: CategorySet::new(),
                 key: None,
                 contact: Some(contact.id),
+                suspended: contact.suspended,
             },
             None => Peer {
                 id: PeerId(format!("claim:{}", envelope.from)),
@@ -243,6 +216,7 @@ impl Contacts {
                 grants: CategorySet::new(),
                 key: None,
                 contact: None,
+                suspended: false,
             },
         }
     }
@@ -301,17 +275,26 @@ impl Contacts {
         now: Now,
     ) -> (Option<Finding>, Result<(), StoreError>) {
         let Some(contact) = self.entries.get_mut(at) else { return (None, Ok(())) };
+        let refused = self.book.record(contact.id).is_some_and(|r| r.refused.contains(&key));
+        if refused || contact.suspended {
+            return (None, Ok(()));
+        }
         contact.pin = Pin::Learned { key, confirmed: false };
+        contact.foreign = contact.foreign.filter(|foreign| *foreign != key);
         let detail = format!(
             "the key {} is now pinned to {}; it has no grants until it is confirmed",
             key.fingerprint(),
             contact.name
         );
-        (Some(Finding { kind: "new_pin", detail }), self.save(at, Some(now.unix_ms)))
+        let saved = self.save(at, |record| record.pin(key, false, now.unix_ms));
+        (Some(Finding { kind: "new_pin", detail }), saved)
     }
 
     fn foreign(&mut self, at: usize, key: PublicKey) -> (Option<Finding>, Result<(), StoreError>) {
         let Some(contact) = self.entries.get_mut(at) else { return (None, Ok(())) };
+        if self.book.record(contact.id).is_some_and(|record| record.refused.contains(&key)) {
+            return (None, Ok(()));
+        }
         let pinned = contact.pin.key().map_or("no key".to_owned(), |key| key.fingerprint());
         let detail = format!(
             "under the number of {} came the key {}; pinned is {pinned}, and stays",
@@ -320,7 +303,7 @@ impl Contacts {
         );
         let news = contact.foreign != Some(key);
         contact.foreign = Some(key);
-        let saved = if news { self.save(at, None) } else { Ok(()) };
+        let saved = if news { self.save(at, |r| r.foreign = Some(key)) } else { Ok(()) };
         (Some(Finding { kind: "foreign_key", detail }), saved)
     }
 
@@ -328,32 +311,18 @@ impl Contacts {
         let Some(contact) = self.entries.get_mut(at) else { return (None, Ok(())) };
         let detail = format!("{} moved from {} to {to}, same key", contact.name, contact.number);
         contact.number = to;
-        (Some(Finding { kind: "moved", detail }), self.save(at, None))
+        (Some(Finding { kind: "moved", detail }), self.save(at, |record| record.number = to))
     }
 
-    fn save(&mut self, at: usize, pinned_at: Option<u64>) -> Result<(), StoreError> {
+    /// Writes down what a packet taught. It is on the disk when the file is synced.
+    fn save(
+        &mut self,
+        at: usize,
+        learnt: impl FnOnce(&mut book::Record),
+    ) -> Result<(), StoreError> {
         let Some(entry) = self.entries.get(at) else { return Ok(()) };
-        let old = self.records.iter().position(|record| record.id == entry.id);
-        let (key, confirmed) = match entry.pin {
-            Pin::Learned { key, confirmed } => (Some(key), confirmed),
-            Pin::Configured(_) | Pin::None => (None, false),
-        };
-        let record = Record {
-            id: entry.id,
-            number: entry.number,
-            key,
-            confirmed,
-            foreign: entry.foreign,
-            pinned_at: pinned_at
-                .or(old.and_then(|at| self.records.get(at)).map(|old| old.pinned_at))
-                .unwrap_or(0),
-        };
-        match old.and_then(|at| self.records.get_mut(at)) {
-            Some(old) => *old = record,
-            None => self.records.push(record),
-        }
-        let file = File { version: 1, contacts: self.records.clone() };
-        store::replace_json(&self.path, &file, Durability::Process)
+        learnt(self.book.record_mut(entry.id, entry.number));
+        self.book.write(&self.path, Durability::Process)
     }
 
     fn by_key(&self, key: PublicKey) -> Option<&Entry> {
@@ -376,34 +345,6 @@ impl Contacts {
     /// All of them.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
-    }
-
-    /// Where the pins are, for syncing.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What is wrong with the configured contacts.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// As `mesh.assistant-status` shows them.
-    pub fn view(&self) -> Vec<ContactView> {
-        let view = |contact: &Entry| ContactView {
-            id: contact.number,
-            name: contact.name.clone(),
-            fingerprint: contact.pin.key().map(|key| key.fingerprint()),
-            pin: match contact.pin {
-                Pin::None => "none",
-                Pin::Configured(_) => "configured",
-                Pin::Learned { confirmed: true, .. } => "confirmed",
-                Pin::Learned { confirmed: false, .. } => "unconfirmed",
-            },
-            foreign_fingerprint: contact.foreign.map(|key| key.fingerprint()),
-            grants: contact.grants.iter().map(ToString::to_string).collect(),
-        };
-        self.entries.iter().map(view).collect()
     }
 }
 

@@ -111,6 +111,8 @@ pub enum Ignored {
     Disabled,
     /// The sender is on the list of those who are refused.
     Denied,
+    /// The operator has suspended this contact.
+    Suspended,
     /// It came through the internet.
     Mqtt,
     /// The channel is not listed.
@@ -151,6 +153,7 @@ impl Ignored {
             Ignored::NoTrigger => "no trigger",
             Ignored::Disabled => "answering is off",
             Ignored::Denied => "denied",
+            Ignored::Suspended => "suspended",
             Ignored::Mqtt => "came by MQTT",
             Ignored::ChannelNotListed => "channel not listed",
             Ignored::NotVerified => "not a verified contact",
@@ -288,7 +291,8 @@ fn spells_with_joiners(c: char) -> bool {
     ('\u{0600}'..='\u{0dff}').contains(&c)
 }
 
-fn is_invisible(c: char) -> bool {
+/// Does it show nothing, or change how its neighbours are shown?
+pub(super) fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -181,6 +181,11 @@ mod tests {
     }
 
     #[test]
+    fn what_a_turn_began_is_remembered_longer_than_it_can_be_taken_up() {
+        const { assert!(crate::assistant::begun::MAX_AGE_MS > MAX_AGE_MS) }
+    }
+
+    #[test]
     fn questions_survive_oldest_first_until_they_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (journal, found, _) = QuestionJournal::open(folder.path()).unwrap();

@@ -46,6 +46,12 @@ struct Pair {
 }
 
 impl LoopGuard {
+    /// How many peers are remembered.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
     /// Something of ours left for that peer.
     pub fn answered(&mut self, peer: &PeerId, now_ms: u64) {
         if !self.peers.contains_key(peer) && self.peers.len() >= MAX_PEERS {

@@ -25,6 +25,12 @@ struct Row {
 }
 
 impl Messages {
+    /// How many are kept.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// A text came in.
     pub fn push_in(&mut self, view: MessageView) {
         self.push(Row { view, part: None });

@@ -5,16 +5,20 @@
 
 pub mod airtime;
 pub mod budget;
+pub mod changes;
 pub mod commands;
 pub mod identity;
 pub mod inbox;
 pub mod journal;
 pub mod loops;
 pub mod messages;
+pub mod names;
 pub mod nodes;
+pub mod operator;
 pub mod outbox;
 #[cfg(test)]
 mod packets;
+pub mod pairing;
 pub mod policy;
 pub mod queue;
 pub mod reply;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::identity::Contacts;
 use super::inbox::{self, Signal};
+use super::names::Likeness;
 use super::view::NodeView;
 use crate::clock::Now;
 use crate::config::{Asker, MeshConfig};
@@ -36,6 +37,12 @@ struct Node {
 }
 
 impl Nodes {
+    /// How many are known.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// The radio's own table, after a handshake: its keys and names replace what was known.
     pub fn replace(&mut self, nodes: &[NodeInfo], own: NodeNum) {
         for node in self.table.values_mut() {
@@ -52,7 +59,8 @@ impl Nodes {
         let Some(node) = self.entry(number, own) else { return };
         node.long_name = inbox::clean_name(&info.long_name, MAX_NAME);
         node.short_name = inbox::clean_name(&info.short_name, MAX_NAME);
-        node.key = info.public_key;
+        // An announcement has none, and says nothing of the one that the radio holds.
+        node.key = info.public_key.or(node.key);
         node.last_heard = node.last_heard.max(u64::from(info.last_heard));
         if info.last_heard != 0 && node.snr.is_none() {
             node.snr = Some(info.snr);
@@ -73,9 +81,38 @@ impl Nodes {
         }
     }
 
+    /// The radio turned out not to hold the key that it had for a number.
+    pub fn forget_key(&mut self, number: NodeNum) {
+        if let Some(node) = self.table.get_mut(&number) {
+            node.key = None;
+        }
+    }
+
     /// The key that the radio holds for a number.
     pub fn key_of(&self, number: NodeNum) -> Option<PublicKey> {
         self.table.get(&number)?.key
+    }
+
+    /// Nodes that call themselves something that looks like that name, but for the node `own`: their numbers and names.
+    pub fn that_look_like(&self, name: &str, own: NodeNum) -> Vec<(NodeNum, String)> {
+        let likeness = Likeness::of(name);
+        let mut found: Vec<(NodeNum, String)> = self
+            .table
+            .iter()
+            .filter(|(number, _)| **number != own)
+            .filter_map(|(number, node)| {
+                let names = [&node.long_name, &node.short_name];
+                let like = names.into_iter().find(|name| Likeness::of(name).is_like(&likeness))?;
+                Some((*number, like.clone()))
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Was something heard of that node, or does the radio know it?
+    pub fn knows(&self, number: NodeNum) -> Option<&str> {
+        self.table.get(&number).map(|node| node.long_name.as_str())
     }
 
     /// As `mesh.nodes` shows them, the one heard last first.
@@ -129,6 +166,7 @@ fn standing(
     let pinned = contact.pin.key();
     match pinned {
         _ if denied => "denied",
+        _ if contact.suspended => "suspended",
         Some(pinned) if key.is_some_and(|key| key != pinned) => "foreign_key",
         _ if contact.foreign.is_some() => "foreign_key",
         Some(_) if contact.pin.is_confirmed() => "pinned",

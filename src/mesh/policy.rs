@@ -32,6 +32,9 @@ pub fn scope(
     if is_denied(config, envelope, peer) {
         return Err(Ignored::Denied);
     }
+    if peer.suspended {
+        return Err(Ignored::Suspended);
+    }
     if envelope.mqtt && !config.answer_mqtt {
         return Err(Ignored::Mqtt);
     }

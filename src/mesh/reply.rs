@@ -4,8 +4,9 @@
 //! no radio, no disk. Must not know why an answer says what it says, nor when its parts leave.
 
 mod cut;
-mod invisible;
 mod markdown;
+
+use crate::invisible;
 
 /// Below this a budget is taken as this: marks, the note and one character must always fit.
 pub const MIN_BUDGET: usize = 40;

@@ -31,6 +31,8 @@ pub enum Outcome {
     Answered,
     /// The answer of another packet with the same words was sent once more.
     Repeated,
+    /// The peer was asked to confirm a call.
+    AskedBack,
     /// A failure was told.
     Failed,
     /// A command was carried out.
@@ -47,6 +49,7 @@ impl Outcome {
         match self {
             Outcome::Answered => "answered".to_owned(),
             Outcome::Repeated => "repeated".to_owned(),
+            Outcome::AskedBack => "asked-back".to_owned(),
             Outcome::Failed => "failed".to_owned(),
             Outcome::Command => "command".to_owned(),
             Outcome::Stopped => "stopped".to_owned(),
@@ -162,6 +165,15 @@ impl Seen {
         self.last_turn
             .get(&short_hash(&[peer.0.as_bytes()]))
             .is_some_and(|at| now.mono_ms.saturating_sub(*at) < SAME_TEXT_MS)
+    }
+
+    /// How much is held in memory.
+    pub fn sizes(&self) -> [(&'static str, usize); 3] {
+        [
+            ("ended packets", self.ids.len()),
+            ("recent answers", self.recent.len()),
+            ("recent turns", self.last_turn.len()),
+        ]
     }
 
     /// Where it is, for syncing.

@@ -5,16 +5,20 @@
 //! can't take now is kept. What is decided is written in the neighbouring modules; here it is only joined.
 
 mod accept;
+mod answerer;
+mod confirm;
+mod decisions;
 mod halt;
+mod link;
 mod orders;
 mod outgoing;
+mod pairing;
+mod sending;
 mod shown;
 mod turns;
 
 use std::collections::{HashMap, HashSet};
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::{broadcast, mpsc};
@@ -22,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::Budgets;
+use super::changes::ChangeLog;
 use super::identity::Contacts;
 use super::inbox::Ignored;
 use super::journal::{QuestionJournal, Unsynced};
@@ -29,18 +34,22 @@ use super::loops::LoopGuard;
 use super::messages::Messages;
 use super::nodes::Nodes;
 use super::outbox::Outbox;
+use super::pairing::Pairing;
 use super::queue::Queue;
 use super::seen::Seen;
 use super::trigger::Trigger;
 use super::view::{MeshEvent, MeshHandle, MeshQuery};
-use crate::assistant::{CallerScope, ChatContext, ChatReply, ModelPlace, PeerId, TurnId};
+use crate::assistant::grants::Standing;
+use crate::assistant::{CallerScope, PeerId, TurnId};
 use crate::clock::{self, Clock, Now};
 use crate::config::{AirtimeConfig, MeshConfig};
 use crate::node::{NodeNum, PublicKey};
+use crate::radio::known::{NotAccepted, RefusedRadio};
 use crate::radio::link::{LinkHandle, NotSent};
 use crate::radio::{LinkEvent, Outbound, RadioInfo};
 use crate::store::StoreError;
 
+pub use answerer::{Answer, Answerer, Place, Settling};
 use outgoing::{Shown, Unsubmitted};
 use turns::{Report, Turn};
 
@@ -50,30 +59,6 @@ const QUERIES: usize = 64;
 const EVENTS: usize = 512;
 /// Ends of turns that may wait. No more turns than that run, so a turn never waits here.
 const RESULTS: usize = 16;
-
-/// Contacts that the radio is told of at once: the link takes 64 packets, and answers need room too.
-const CONTACTS_AT_ONCE: usize = 32;
-
-/// The answer to come.
-pub type Answer<'a> = Pin<Box<dyn Future<Output = ChatReply> + Send + 'a>>;
-
-/// The place to come.
-pub type Place<'a> = Pin<Box<dyn Future<Output = ModelPlace> + Send + 'a>>;
-
-/// Who answers questions: the assistant, or a script in a test.
-pub trait Answerer: Send + Sync + 'static {
-    /// Runs one turn. Runs in a task of its own; a panic in it ends the turn with a failure.
-    fn chat(&self, context: ChatContext, text: String) -> Answer<'_>;
-
-    /// Begins a fresh conversation: no model is given what that caller said before. Quick.
-    fn new_conversation(&self, caller: &CallerScope) -> Result<(), StoreError>;
-
-    /// Deletes what is remembered of that caller. Quick.
-    fn forget(&self, caller: &CallerScope) -> Result<(), StoreError>;
-
-    /// Where the model runs that would answer that caller now. May ask around; runs in a task of its own.
-    fn model_place<'a>(&'a self, caller: &'a CallerScope) -> Place<'a>;
-}
 
 /// What takes packets for the radio. Never waits.
 pub trait RadioSink: Send + Sync + 'static {
@@ -88,6 +73,14 @@ pub trait RadioSink: Send + Sync + 'static {
         name: &str,
         key: PublicKey,
     ) -> Result<(), NotSent>;
+
+    /// Accepts the radio that is refused now. A sink without a radio of its own refuses none.
+    ///
+    /// # Errors
+    /// When none is refused, or another one.
+    fn accept_radio(&self, _fingerprint: &str) -> Result<(), NotAccepted> {
+        Err(NotAccepted::NoneRefused)
+    }
 }
 
 impl RadioSink for LinkHandle {
@@ -103,6 +96,10 @@ impl RadioSink for LinkHandle {
         key: PublicKey,
     ) -> Result<(), NotSent> {
         LinkHandle::add_contact(self, session, node, name, key)
+    }
+
+    fn accept_radio(&self, fingerprint: &str) -> Result<(), NotAccepted> {
+        LinkHandle::accept_radio(self, fingerprint)
     }
 }
 
@@ -139,14 +136,18 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         tracing::warn!(path = %path.display(), "a question on disk could not be read; set aside");
     }
     let AirtimeConfig { share, max_parts } = parts.airtime;
+    let contacts = Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?;
     let mut mesh = Mesh {
         trigger: Trigger::new(&parts.mesh.trigger),
-        contacts: Contacts::open(&parts.data_dir, &parts.mesh.allowed_contacts)?,
+        config: contacts.effective(&parts.mesh),
+        configured: parts.mesh,
+        contacts,
+        pairing: Pairing::default(),
+        changes: ChangeLog::open(&parts.data_dir)?,
         seen: Seen::open(&parts.data_dir, now)?,
         outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
         questions,
         data_dir: parts.data_dir,
-        config: parts.mesh,
         nodes: Nodes::default(),
         messages: Messages::default(),
         budgets: Budgets::default(),
@@ -155,7 +156,10 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         radio: None,
         up: false,
         link: "waiting for the radio".to_owned(),
+        refused: None,
         kept_in_radio: HashSet::new(),
+        lost_by_radio: HashSet::new(),
+        contacts_due_ms: None,
         turns: HashMap::new(),
         turn_ms: turns::FIRST_GUESS_MS,
         shown: Vec::new(),
@@ -164,8 +168,10 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         handed_over: Vec::new(),
         told: HashMap::new(),
         loops: LoopGuard::default(),
+        told_contacts: None,
         forget_until: HashMap::new(),
         forgetting: HashMap::new(),
+        asking_around: HashSet::new(),
         stopped: false,
         answerer: parts.answerer,
         sink: parts.radio,
@@ -187,7 +193,12 @@ type LoopCheck = Result<(), Ignored>;
 
 /// The state of the mesh side.
 struct Mesh {
+    /// What is in force: the configuration, and what the operator decided over it.
     config: MeshConfig,
+    /// The configuration alone.
+    configured: MeshConfig,
+    pairing: Pairing,
+    changes: ChangeLog,
     trigger: Trigger,
     contacts: Contacts,
     nodes: Nodes,
@@ -204,8 +215,14 @@ struct Mesh {
     up: bool,
     /// For people: the state of the link.
     link: String,
+    /// The radio that is on the port and not used.
+    refused: Option<RefusedRadio>,
     /// Contacts that the radio was told of in this session.
     kept_in_radio: HashSet<(NodeNum, PublicKey)>,
+    /// Contacts that it has lost in this session and was told of again.
+    lost_by_radio: HashSet<NodeNum>,
+    /// When further contacts are told.
+    contacts_due_ms: Option<u64>,
     /// Accepted and not ended.
     turns: HashMap<TurnId, Turn>,
     /// How long a turn takes, a moving average.
@@ -220,10 +237,14 @@ struct Mesh {
     /// Security events that were told a moment ago.
     told: HashMap<(&'static str, NodeNum), u64>,
     loops: LoopGuard,
+    /// The contacts as they were last told to the assistant.
+    told_contacts: Option<Vec<Standing>>,
     /// Contacts who said `forget` once, and until when the second counts.
     forget_until: HashMap<PeerId, u64>,
     /// Turns that still run though their peer wants everything deleted.
     forgetting: HashMap<TurnId, CallerScope>,
+    /// A `status` waits until the model servers were asked; bounded by the budgets of those who ask.
+    asking_around: HashSet<TurnId>,
     /// The operator has stopped everything.
     stopped: bool,
     answerer: Arc<dyn Answerer>,
@@ -263,6 +284,7 @@ async fn run(
             Some(report) = results.recv() => match report {
                 Report::Turn(finished) => mesh.finished(finished, clock.now()),
                 Report::Model(asker, place) => mesh.report_status(&asker, place, clock.now()),
+                Report::Decided(asker, words) => mesh.report_decided(&asker, words, clock.now()),
             },
             event = link.recv() => match event {
                 Some(event) => mesh.link_event(event, clock.now()),
@@ -284,11 +306,13 @@ async fn run(
 impl Mesh {
     /// Does everything that can be done now; gives the time at which there is more to do.
     fn step(&mut self, now: Now) -> Option<u64> {
+        self.tell_contacts();
         self.start_turns(now);
         self.react(now);
         self.retry_unsubmitted(now);
         let next_prepared = self.prepare(now);
         let next_part = self.pump(now);
+        self.keep_more_contacts_in_radio(now);
         self.unsynced.sync(now);
         [
             next_part,
@@ -296,6 +320,7 @@ impl Mesh {
             self.next_reaction_ms(),
             self.unsynced.due_ms(),
             self.retry_at_ms,
+            self.contacts_due_ms,
         ]
         .into_iter()
         .flatten()
@@ -304,71 +329,14 @@ impl Mesh {
         .map(|at| at.max(now.mono_ms.saturating_add(1)))
     }
 
-    fn link_event(&mut self, event: LinkEvent, now: Now) {
-        match event {
-            LinkEvent::Up(radio) => self.link_up(radio, now),
-            LinkEvent::Down { reason } => {
-                self.up = false;
-                self.outbox.link_down(now);
-                self.link.clone_from(&reason);
-                self.tell(MeshEvent::Link { up: false, detail: reason });
-            }
-            LinkEvent::Packet(packet) => self.packet(&packet, now),
-            LinkEvent::QueueStatus(status) => self.outbox.queue_status(status, now),
-            LinkEvent::Node(info) => {
-                if let Some(radio) = &self.radio {
-                    self.nodes.learn(&info, radio.my_node);
-                }
-            }
-            LinkEvent::Notification { reply_id, text } => {
-                let text = super::inbox::clean_name(&text, 200);
-                tracing::info!(about = %reply_id, "the radio says: {text}");
-            }
-        }
-    }
-
-    fn link_up(&mut self, radio: Arc<RadioInfo>, now: Now) {
-        self.up = true;
-        self.nodes.replace(&radio.nodes, radio.my_node);
-        self.contacts.set_own_key(radio.public_key);
-        self.outbox.link_up(Arc::clone(&radio), now);
-        let name = super::inbox::clean_name(&radio.owner.long_name, 40);
-        self.link = format!("connected to {} {name}", radio.my_node);
-        self.radio = Some(radio);
-        self.kept_in_radio.clear();
-        self.keep_contacts_in_radio();
-        self.tell(MeshEvent::Link { up: true, detail: self.link.clone() });
-    }
-
-    /// Tells the radio the pinned keys that it does not hold, or holds wrongly. Each costs it a write to its flash,
-    /// so nothing is told twice in a session, and what the link can't take now comes at the next handshake.
-    fn keep_contacts_in_radio(&mut self) {
-        // In licensed mode the radio encrypts to nobody.
-        let radio = self.radio.as_ref().filter(|radio| self.up && !radio.owner.licensed);
-        let Some(radio) = radio else { return };
-        let missing = self.contacts.entries().iter().filter_map(|contact| {
-            let key = contact.pin.key()?;
-            let wanted = (contact.number, key);
-            let held = self.nodes.key_of(contact.number) == Some(key);
-            (!held && !self.kept_in_radio.contains(&wanted)).then_some((wanted, &contact.name))
-        });
-        let mut told = Vec::new();
-        for ((number, key), name) in missing.take(CONTACTS_AT_ONCE) {
-            if self.sink.add_contact(radio.session, number, name, key).is_err() {
-                break;
-            }
-            told.push((number, key));
-        }
-        self.kept_in_radio.extend(told);
-    }
-
-    fn reconfigure(&mut self, config: MeshConfig, airtime: &AirtimeConfig) {
+    fn reconfigure(&mut self, config: MeshConfig, airtime: &AirtimeConfig, now: Now) {
         self.trigger = Trigger::new(&config.trigger);
         self.contacts.configure(&config.allowed_contacts);
         self.outbox.configure(airtime.share, airtime.max_parts);
-        self.config = config;
+        self.config = self.contacts.effective(&config);
+        self.configured = config;
         self.stop_those_no_longer_answered();
-        self.keep_contacts_in_radio();
+        self.keep_contacts_in_radio(now);
     }
 
     /// Tells whoever listens; that nobody does is fine.

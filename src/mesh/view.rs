@@ -2,11 +2,16 @@
 //!
 //! Owns the serialised forms that RPC passes on unchanged. Decides nothing.
 
+mod answering;
+
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+pub use self::answering::{AnsweringView, ContactView, DeniedView};
+use super::operator::{Answer, Change, Changed, Opened, Queued, Text, Wish};
 use crate::assistant::{Assurance, ToolRecord, TurnId};
 use crate::node::{NodeNum, PacketId};
+use crate::radio::known::{NotAccepted, RefusedRadio};
 
 /// How sure we are that a part arrived. `Relayed` and refusals can be forged by anyone with the
 /// channel key; they are shown, and never cancel anything.
@@ -69,6 +74,8 @@ pub enum MeshEvent {
     TurnEnded {
         /// The turn.
         turn_id: TurnId,
+        /// Is there an answer, and not only a line that says why there is none?
+        answered: bool,
         /// The leg that answered.
         backend: String,
         /// The tool ledger.
@@ -113,10 +120,26 @@ pub enum MeshEvent {
         /// For people.
         reason: Option<String>,
     },
+    /// A peer sent the code of an open pairing: its key is pinned and confirmed now.
+    Paired {
+        /// The number it came under.
+        node: NodeNum,
+        /// The contact's name.
+        name: String,
+        /// Of its key.
+        fingerprint: String,
+    },
+    /// The operator changed who is answered.
+    Changed {
+        /// Role and login.
+        by: String,
+        /// A sentence, as in `changes.log`.
+        what: String,
+    },
     /// Something that the operator should know: a foreign key, a replay, a downgrade, a flood.
     Security {
         /// A word: `foreign_key`, `replay`, `downgrade`, `unverified_claim`, `spoofed_sender`, `new_pin`, `moved`,
-        /// `loop`.
+        /// `loop`, `pairing`.
         kind: String,
         /// The number it came under, a claim.
         from: NodeNum,
@@ -163,7 +186,7 @@ pub struct NodeView {
     pub fingerprint: Option<String>,
     /// The contact's name when it is one.
     pub contact: Option<String>,
-    /// `pinned`, `unconfirmed`, `foreign_key`, `denied` or `stranger`.
+    /// `pinned`, `unconfirmed`, `foreign_key`, `suspended`, `denied` or `stranger`.
     pub standing: &'static str,
     /// Unix seconds, 0 for never.
     pub last_heard: u64,
@@ -217,6 +240,8 @@ pub struct MeshStatus {
     pub modem: String,
     /// Has the operator stopped all answers?
     pub stopped: bool,
+    /// Another radio than the one used last, which is not used until it is accepted.
+    pub refused_radio: Option<RefusedRadio>,
     /// Warnings: firmware too old, region unset…
     pub warnings: Vec<String>,
     /// Turns running and waiting.
@@ -231,40 +256,6 @@ pub struct MeshStatus {
     pub airtime: AirtimeView,
 }
 
-/// The mesh's part of `mesh.assistant-status`.
-#[derive(Debug, Clone, PartialEq, Serialize, Default)]
-pub struct AnsweringView {
-    /// Are peers answered at all?
-    pub enabled: bool,
-    /// Only contacts are.
-    pub trusted_only: bool,
-    /// The contacts: id, name, whether a key is pinned.
-    pub allowed_contacts: Vec<ContactView>,
-    /// Numbers or keys that are refused.
-    pub denied_askers: Vec<String>,
-    /// The trigger.
-    pub trigger: String,
-    /// Channels where it is answered.
-    pub channels: Vec<String>,
-}
-
-/// One contact.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ContactView {
-    /// Its number, a hint.
-    pub id: NodeNum,
-    /// What to call it.
-    pub name: String,
-    /// The fingerprint of the pinned key.
-    pub fingerprint: Option<String>,
-    /// `configured`, `unconfirmed` (pinned at first message, not yet confirmed), `confirmed` or `none`.
-    pub pin: &'static str,
-    /// The fingerprint of a foreign key that was seen under its number.
-    pub foreign_fingerprint: Option<String>,
-    /// Granted categories.
-    pub grants: Vec<String>,
-}
-
 /// `mesh.stop-all`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StopView {
@@ -275,6 +266,9 @@ pub struct StopView {
     /// Parts that were withdrawn.
     pub parts: usize,
 }
+
+/// How many entries each structure in memory holds, by its name. Every one of them is bounded.
+pub type Sizes = Vec<(&'static str, usize)>;
 
 /// A question to the mesh side. Each is answered at once, from memory.
 #[derive(Debug)]
@@ -289,8 +283,18 @@ pub enum MeshQuery {
     Airtime(oneshot::Sender<AirtimeView>),
     /// The mesh's part of `mesh.assistant-status`.
     Answering(oneshot::Sender<AnsweringView>),
+    /// What is held in memory, for measurements.
+    Sizes(oneshot::Sender<Sizes>),
     /// `mesh.stop-all`: stop everything (`false`), or let answers leave again (`true`).
     StopAll(bool, oneshot::Sender<StopView>),
+    /// `mesh.radio-accept`: the fingerprint of the radio that is refused now.
+    AcceptRadio(String, oneshot::Sender<Result<MeshStatus, NotAccepted>>),
+    /// `mesh.assistant-configure` and `mesh.peer-accept-key`; written to the disk before it is answered.
+    Change(Box<Wish<Change>>, Answer<Changed>),
+    /// `mesh.pair`
+    Pair(Wish<Option<String>>, Answer<Opened>),
+    /// `mesh.send`
+    SendText(Wish<Text>, Answer<Queued>),
     /// Settings that were read again.
     Reconfigure(
         Box<(crate::config::MeshConfig, crate::config::AirtimeConfig)>,
@@ -338,9 +342,25 @@ impl MeshHandle {
         self.ask(MeshQuery::Answering).await
     }
 
+    /// How much is held in memory.
+    pub async fn sizes(&self) -> Result<Sizes, MeshGone> {
+        self.ask(MeshQuery::Sizes).await
+    }
+
     /// `mesh.stop-all`: nothing is accepted and nothing leaves until that is taken back with `resume`.
     pub async fn stop_all(&self, resume: bool) -> Result<StopView, MeshGone> {
         self.ask(|reply| MeshQuery::StopAll(resume, reply)).await
+    }
+
+    /// `mesh.radio-accept`: the radio that is refused now is used from now on.
+    ///
+    /// # Errors
+    /// Why it is not, where the mesh side runs.
+    pub async fn accept_radio(
+        &self,
+        fingerprint: String,
+    ) -> Result<Result<MeshStatus, NotAccepted>, MeshGone> {
+        self.ask(|reply| MeshQuery::AcceptRadio(fingerprint, reply)).await
     }
 
     /// Takes settings that were read again.
@@ -352,7 +372,7 @@ impl MeshHandle {
         self.ask(|reply| MeshQuery::Reconfigure(Box::new((mesh, airtime)), reply)).await
     }
 
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> MeshQuery,
     ) -> Result<T, MeshGone> {

@@ -1,13 +1,19 @@
 //! Finding the radio that is plugged in.
 //!
-//! Owns the walk through the kernel's device tree. Opens nothing: a USB id does not say that a device is a
+//! Owns the walk through the kernel's device tree, and who holds a port. Opens nothing: a USB id does not say that a device is a
 //! radio, and opening somebody else's device can disturb it.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use tombolo_hw::board::Board;
+
+use super::settings::compare::printable;
+
+/// Programs that are named as holding a port.
+const MAX_HOLDERS: usize = 3;
 
 /// A serial port whose USB ids are in the board table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +58,58 @@ impl NotOne {
     }
 }
 
+/// What is plugged in, each in a few words: for who waits for a port that is not there.
+pub fn seen(sys: &Path, dev: &Path) -> Vec<String> {
+    let (found, others) = ports(sys, dev);
+    let named = |c: &Candidate| format!("\"{}\" ({})", c.path.display(), c.board.name);
+    found.iter().map(named).chain(others).collect()
+}
+
+/// The board behind a port, by its USB ids; `None` where it has none, or they are in no table.
+pub fn board_of(sys: &Path, dev: &Path, port: &Path) -> Option<&'static Board> {
+    let device = fs::canonicalize(port).ok()?;
+    let mut terminals = fs::read_dir(sys.join("class/tty")).ok()?.filter_map(Result::ok);
+    let terminal = terminals
+        .find(|tty| fs::canonicalize(dev.join(tty.file_name())).is_ok_and(|is| is == device))?;
+    let usb = usb_device(&fs::canonicalize(terminal.path().join("device")).ok()?)?;
+    Board::from_usb_ids(hex(&usb.join("idVendor"))?, hex(&usb.join("idProduct"))?)
+}
+
+/// The other programs that have a port open, as far as this user may see them, for instance `minicom (pid 812)`.
+pub fn holders(proc: &Path, port: &Path) -> Vec<String> {
+    let Ok(device) = fs::canonicalize(port) else { return Vec::new() };
+    let own = std::process::id();
+    let mut holders: Vec<(u32, String)> = fs::read_dir(proc)
+        .into_iter()
+        .flatten()
+        .filter_map(|process| {
+            let process = process.ok()?;
+            let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+            let holds =
+                |handle: fs::DirEntry| fs::read_link(handle.path()).is_ok_and(|to| to == device);
+            let mut handles = fs::read_dir(process.path().join("fd")).ok()?.filter_map(Result::ok);
+            (pid != own && handles.any(holds)).then_some(())?;
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            Some((pid, format!("{} (pid {pid})", printable(name.trim()))))
+        })
+        .collect();
+    holders.sort();
+    holders.into_iter().map(|(_, words)| words).take(MAX_HOLDERS).collect()
+}
+
+/// The group that a port belongs to, by name; `dialout` where the system doesn't say.
+pub fn group_of(groups: &Path, port: &Path) -> String {
+    let usual = || "dialout".to_owned();
+    let Ok(metadata) = fs::metadata(port) else { return usual() };
+    let gid = metadata.gid().to_string();
+    let table = fs::read_to_string(groups).unwrap_or_default();
+    let line = table.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    // The group of root is no group to put anybody in.
+    line.filter(|fields| gid != "0" && fields.get(2) == Some(&gid.as_str()))
+        .find_map(|fields| fields.first().map(|name| printable(name)))
+        .unwrap_or_else(usual)
+}
+
 /// The only radio, by its stable name. `sys` is `/sys` and `dev` is `/dev` but in tests.
 pub fn only_radio(sys: &Path, dev: &Path) -> Result<PathBuf, NotOne> {
     let (found, others) = ports(sys, dev);
@@ -64,6 +122,11 @@ pub fn only_radio(sys: &Path, dev: &Path) -> Result<PathBuf, NotOne> {
 /// Every serial port on USB whose ids are in the board table; bootloaders are left out.
 pub fn candidates(sys: &Path, dev: &Path) -> Vec<Candidate> {
     ports(sys, dev).0
+}
+
+/// Words about the serial ports on USB that are no candidates.
+pub fn others(sys: &Path, dev: &Path) -> Vec<String> {
+    ports(sys, dev).1
 }
 
 /// The candidates, and words about the serial ports on USB that are none.
@@ -95,7 +158,7 @@ fn ports(sys: &Path, dev: &Path) -> (Vec<Candidate>, Vec<String>) {
         match Board::from_usb_ids(vid, pid) {
             Some(board) if board.bootloader => {
                 let path = path(board.unique_serial);
-                others.push(format!("\"{}\" (waits for new firmware)", path.display()));
+                others.push(format!("\"{}\" (a board in its bootloader: press its reset button once, or give it firmware)", path.display()));
             }
             Some(board) => {
                 let serial =
@@ -133,11 +196,12 @@ fn stable_name(dev: &Path, port: &str, unique_serial: bool) -> PathBuf {
     if !unique_serial {
         folders.reverse();
     }
+    let Ok(device) = fs::canonicalize(dev.join(port)) else { return dev.join(port) };
     for folder in folders {
         let links = fs::read_dir(dev.join(folder)).into_iter().flatten().filter_map(Result::ok);
         let first = links
             .map(|link| link.path())
-            .filter(|link| fs::canonicalize(link).is_ok_and(|target| target.ends_with(port)))
+            .filter(|link| fs::canonicalize(link).is_ok_and(|target| target == device))
             .min();
         if let Some(first) = first {
             return first;
@@ -226,7 +290,7 @@ mod tests {
         assert!(error.found.is_empty());
         let words = error.to_string();
         assert!(words.contains("usb-Printer_1\" (USB 0403:6001"), "{words}");
-        assert!(words.contains("ttyACM1\" (waits for new firmware)"), "{words}");
+        assert!(words.contains("ttyACM1\" (a board in its bootloader: press its reset"), "{words}");
     }
 
     #[test]
@@ -248,5 +312,51 @@ mod tests {
         unique.plug("ttyACM0", ("239a", "8029"), Some("usb-RAK_E9A1-if00"));
         unique.by_path("ttyACM0", "pci-0000:00:14.0-usb-0:2");
         assert!(unique.only().unwrap().ends_with("serial/by-id/usb-RAK_E9A1-if00"));
+    }
+
+    #[test]
+    fn who_holds_a_port_is_named_as_far_as_it_can_be_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let port = root.path().join("ttyACM0");
+        fs::write(&port, "").unwrap();
+        let link = root.path().join("by-id");
+        symlink(&port, &link).unwrap();
+        let proc = root.path().join("proc");
+        assert!(holders(&proc, &link).is_empty());
+        let own = std::process::id();
+        for (pid, name, held) in [
+            (own, "tombolo", true),
+            (u32::MAX, "minicom", true),
+            (u32::MAX - 1, "screen\x1b[2J", true),
+            (u32::MAX - 2, "bash", false),
+        ] {
+            let process = proc.join(pid.to_string());
+            fs::create_dir_all(process.join("fd")).unwrap();
+            fs::write(process.join("comm"), format!("{name}\n")).unwrap();
+            symlink("/dev/null", process.join("fd/0")).unwrap();
+            if held {
+                symlink(&port, process.join("fd/3")).unwrap();
+            }
+        }
+        fs::create_dir_all(proc.join("sys")).unwrap();
+        let (first, second) = (u32::MAX - 1, u32::MAX);
+        let named = [format!("screen\u{fffd}[2J (pid {first})"), format!("minicom (pid {second})")];
+        assert_eq!(holders(&proc, &link), named);
+    }
+
+    #[test]
+    fn the_group_is_the_ports_own_and_never_that_of_root() {
+        let root = tempfile::tempdir().unwrap();
+        let (port, groups) = (root.path().join("ttyACM0"), root.path().join("group"));
+        fs::write(&port, "").unwrap();
+        assert_eq!(group_of(&groups, &port), "dialout");
+        let gid = fs::metadata(&port).unwrap().gid();
+        fs::write(&groups, format!("root:x:0:\nother:x:4711:\nuucp:x:{gid}:ana\n")).unwrap();
+        assert_eq!(group_of(&groups, &port), if gid == 0 { "dialout" } else { "uucp" });
+        std::os::unix::fs::chown(&port, None, Some(4711)).unwrap_or_default();
+        if fs::metadata(&port).unwrap().gid() == 4711 {
+            assert_eq!(group_of(&groups, &port), "other");
+        }
+        assert_eq!(group_of(&groups, &root.path().join("nothing")), "dialout");
     }
 }

@@ -32,6 +32,7 @@ pub struct Handshake {
     public_key: Option<PublicKey>,
     firmware: String,
     role: i32,
+    announces_every_s: u32,
     lora: LoraSettings,
     channels: Vec<Channel>,
     nodes: Vec<NodeInfo>,
@@ -57,6 +58,7 @@ impl Handshake {
             public_key: None,
             firmware: String::new(),
             role: 0,
+            announces_every_s: 0,
             lora: LoraSettings::default(),
             channels: Vec::new(),
             nodes: Vec::new(),
@@ -119,7 +121,9 @@ impl Handshake {
             {
                 self.channels.push(channel);
             }
-            FromRadio::Role(role) => self.role = role,
+            FromRadio::Device { role, announces_every_s } => {
+                (self.role, self.announces_every_s) = (role, announces_every_s);
+            }
             FromRadio::Lora(lora) => self.lora = lora,
             FromRadio::OwnKey(key) => self.public_key = key,
             FromRadio::ConfigComplete(nonce) if nonce == self.nonce => {
@@ -150,6 +154,7 @@ impl Handshake {
             owner,
             firmware: std::mem::take(&mut self.firmware),
             role: self.role,
+            announces_every_s: self.announces_every_s,
             lora: self.lora,
             channels: std::mem::take(&mut self.channels),
             nodes,

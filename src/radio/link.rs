@@ -8,7 +8,6 @@ mod session;
 mod tests;
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +19,9 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use self::session::{End, Session};
-use super::settings::watch::Watch;
+use super::known::{KnownRadio, NotAccepted, RefusedRadio};
+use super::settings::watch::{self, Watch};
+use super::system_clock::{self, RightTime};
 use super::transport::Connector;
 use super::{Inbound, LinkEvent, Outbound, RadioInfo};
 use crate::config::RadioSettings;
@@ -33,12 +34,12 @@ const COMMANDS: usize = 64;
 /// Packets that came while a handshake was going on, and wait for its end. No radio keeps more for its
 /// client; should one, the oldest goes, as it does in the radio.
 const HELD: usize = 64;
-/// There while systemd knows that the clock is right.
-const CLOCK_IS_RIGHT: &str = "/run/systemd/timesync/synchronized";
 /// The first try to come back comes after this.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// No try waits longer than this.
+/// No try waits longer than this; a radio that is refused is looked at again after it.
 const LAST_RETRY: Duration = Duration::from_secs(30);
+/// On the network looking takes the connection away from whoever uses that radio.
+const LOOK_ON_TCP: Duration = Duration::from_secs(300);
 /// A link that ends within this time of its success may have been taken by another client.
 const SHORT_LIFE: Duration = Duration::from_secs(30);
 /// From this many short lives in a row on, it probably was.
@@ -70,6 +71,7 @@ pub struct LinkHandle {
     commands: mpsc::Sender<Command>,
     // 0 while the link is down.
     session: Arc<AtomicU64>,
+    known: Arc<KnownRadio>,
 }
 
 /// What the task is asked to write.
@@ -97,6 +99,14 @@ impl LinkHandle {
         self.command(session, Command::AddContact { session, node, name: name.to_owned(), key })
     }
 
+    /// Accepts the radio that is refused now; it is opened again at once.
+    ///
+    /// # Errors
+    /// When none is refused, or another one than that.
+    pub fn accept_radio(&self, fingerprint: &str) -> Result<(), NotAccepted> {
+        self.known.accept(fingerprint)
+    }
+
     fn command(&self, session: u64, command: Command) -> Result<(), NotSent> {
         if session == 0 || self.session.load(Ordering::Acquire) != session {
             return Err(NotSent::Down);
@@ -108,39 +118,50 @@ impl LinkHandle {
     }
 }
 
+/// What a link is made of.
+pub struct LinkParts {
+    /// The way to the radio.
+    pub connector: Connector,
+    /// What is wanted of the radio: what differs is said after each handshake, and written before the first one
+    /// where the settings say so.
+    pub settings: RadioSettings,
+    /// Which radio may be used.
+    pub known: Arc<KnownRadio>,
+    /// The time, where it is known to be right.
+    pub right_time: RightTime,
+    /// Ends the link.
+    pub cancel: CancellationToken,
+    /// Counts the task.
+    pub tracker: TaskTracker,
+}
+
+impl LinkParts {
+    /// For any radio, of which nothing is wanted.
+    pub fn plain(
+        connector: Connector,
+        cancel: CancellationToken,
+        tracker: &TaskTracker,
+    ) -> LinkParts {
+        LinkParts {
+            connector,
+            settings: RadioSettings::default(),
+            known: Arc::new(KnownRadio::any()),
+            right_time: system_clock::unknown(),
+            cancel,
+            tracker: tracker.clone(),
+        }
+    }
+}
+
+/// Starts a link to any radio, of which nothing is wanted.
+pub fn spawn(connector: Connector, cancel: CancellationToken, tracker: &TaskTracker) -> Link {
+    start(LinkParts::plain(connector, cancel, tracker))
+}
+
 /// Starts the task. It ends when `cancel` is cancelled, after finishing the frame that it is writing and
 /// saying goodbye to the radio.
-pub fn spawn(connector: Connector, cancel: CancellationToken, tracker: &TaskTracker) -> Link {
-    spawn_with(connector, RadioSettings::default(), cancel, tracker, right_time)
-}
-
-/// The same for a radio of which something is wanted: what differs is said after each handshake, and
-/// written before the first one where the settings say so.
-pub fn spawn_wanting(
-    connector: Connector,
-    settings: RadioSettings,
-    cancel: CancellationToken,
-    tracker: &TaskTracker,
-) -> Link {
-    spawn_with(connector, settings, cancel, tracker, right_time)
-}
-
-/// Seconds since 1970, by a clock that is known to be right; else nothing.
-type RightTime = fn() -> Option<u32>;
-
-/// From the system, not from [`crate::clock::Clock`]: that one doesn't see the clock being put right later.
-fn right_time() -> Option<u32> {
-    let seconds = crate::clock::unix_ms() / 1000;
-    Path::new(CLOCK_IS_RIGHT).exists().then(|| u32::try_from(seconds).ok()).flatten()
-}
-
-fn spawn_with(
-    connector: Connector,
-    settings: RadioSettings,
-    cancel: CancellationToken,
-    tracker: &TaskTracker,
-    right_time: RightTime,
-) -> Link {
+pub fn start(parts: LinkParts) -> Link {
+    let LinkParts { connector, settings, known, right_time, cancel, tracker } = parts;
     let (commands, commands_out) = mpsc::channel(COMMANDS);
     let (events_in, events) = mpsc::channel(EVENTS);
     let session = Arc::new(AtomicU64::new(0));
@@ -154,10 +175,11 @@ fn spawn_with(
         radio: None,
         held: VecDeque::new(),
         right_time,
+        known: known.clone(),
         settings: Watch::new(settings),
     };
     tracker.spawn(keeper.run());
-    Link { handle: LinkHandle { commands, session }, events }
+    Link { handle: LinkHandle { commands, session, known }, events }
 }
 
 /// The task.
@@ -172,6 +194,7 @@ struct Keeper {
     radio: Option<(NodeNum, Option<PublicKey>)>,
     held: VecDeque<Inbound>,
     right_time: RightTime,
+    known: Arc<KnownRadio>,
     settings: Watch,
 }
 
@@ -183,9 +206,16 @@ impl Keeper {
         let mut backoff = Backoff::default();
         loop {
             let reason = match self.once(&mut backoff).await {
-                Ok(reason) => reason,
-                Err(Over) => return,
+                End::Over => return,
+                End::Lost(reason) => reason,
+                End::Refused(radio) => {
+                    if self.refused(radio, &mut backoff).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
             };
+            self.known.gone();
             self.current.store(0, Ordering::Release);
             let wait = backoff.next();
             let mut words = format!("{reason}; trying again in {:.1} s", wait.as_secs_f32());
@@ -209,31 +239,48 @@ impl Keeper {
     }
 
     /// Opens, and stays until the end. Returns why it ended.
-    async fn once(&mut self, backoff: &mut Backoff) -> Result<String, Over> {
+    async fn once(&mut self, backoff: &mut Backoff) -> End {
         if self.settings.has_to_apply() {
-            let applied = tokio::select! {
-                () = self.cancel.cancelled() => return Err(Over),
-                applied = self.settings.apply(&self.connector) => applied,
-            };
-            if let Err(reason) = applied {
-                return Ok(reason);
+            // Not dropped half-way: it ends by itself, at the border of a frame.
+            match self.settings.apply(&self.connector, &self.known, &self.cancel).await {
+                Ok(()) => {}
+                Err(watch::NotApplied::Away(reason)) => return End::Lost(reason),
+                Err(watch::NotApplied::Refused(radio)) => return End::Refused(radio),
             }
         }
         let opened = tokio::select! {
-            () = self.cancel.cancelled() => return Err(Over),
+            () = self.cancel.cancelled() => return End::Over,
             opened = self.connector.open() => opened,
         };
         let stream = match opened {
             Ok(stream) => stream,
-            Err(error) => return Ok(error.to_string()),
+            Err(error) => return End::Lost(error.to_string()),
         };
         let end = Session::new(self, stream).run(backoff).await;
-        match end {
-            End::Over => Err(Over),
-            End::Lost(reason) => {
-                backoff.ended(self.connector.is_tcp());
-                Ok(reason)
-            }
+        if !matches!(end, End::Over) {
+            backoff.ended(self.connector.is_tcp());
+        }
+        end
+    }
+
+    /// Another radio is on the port: it is left alone until it is accepted, and looked at again from time to time,
+    /// for the right one may be back.
+    async fn refused(&mut self, radio: RefusedRadio, backoff: &mut Backoff) -> Result<(), Over> {
+        self.current.store(0, Ordering::Release);
+        // What came from it is nobody's.
+        self.held.clear();
+        let words = radio.to_string();
+        if backoff.repeats(&words) {
+            tracing::debug!(radio = self.connector.name(), "{words}");
+        } else {
+            warn!(radio = self.connector.name(), "{words}");
+        }
+        self.tell(LinkEvent::Refused(radio)).await?;
+        let wait = if self.connector.is_tcp() { LOOK_ON_TCP } else { LAST_RETRY };
+        tokio::select! {
+            () = self.cancel.cancelled() => Err(Over),
+            () = self.known.accepted() => Ok(()),
+            () = tokio::time::sleep(wait) => Ok(()),
         }
     }
 
@@ -245,10 +292,9 @@ impl Keeper {
         }
     }
 
-    /// A new session begins with a handshake that is complete.
-    ///
-    /// This is the place to refuse a radio that is not the one used last.
-    async fn up(&mut self, mut info: RadioInfo) -> Result<u64, Over> {
+    /// A new session begins with a handshake that is complete, with the radio that was used last.
+    async fn up(&mut self, mut info: RadioInfo) -> Result<u64, End> {
+        self.known.admit(&info).map_err(End::Refused)?;
         self.sessions += 1;
         info.session = self.sessions;
         let radio = Some((info.my_node, info.public_key));

@@ -5,8 +5,11 @@
 
 pub mod discovery;
 pub mod handshake;
+pub mod known;
 pub mod link;
 pub mod settings;
+pub mod station;
+pub mod system_clock;
 pub mod transport;
 pub mod wire;
 
@@ -275,6 +278,8 @@ pub struct RadioInfo {
     pub firmware: String,
     /// `Config.DeviceConfig.Role`.
     pub role: i32,
+    /// It announces its name on the air each so many seconds; 0 for the firmware's default of three hours.
+    pub announces_every_s: u32,
     /// Its LoRa settings.
     pub lora: LoraSettings,
     /// The channels that are not disabled.
@@ -305,6 +310,9 @@ pub enum LinkEvent {
         /// For people: what happened, and what will be done.
         reason: String,
     },
+    /// The link is down, and stays so: another radio answers than the one that was used last. Ended by an
+    /// `Up`, or by a `Down` when it is gone.
+    Refused(known::RefusedRadio),
     /// A packet.
     Packet(Inbound),
     /// The radio took or refused a packet.

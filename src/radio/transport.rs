@@ -35,25 +35,56 @@ pub enum OpenError {
     #[error(transparent)]
     Discovery(#[from] discovery::NotOne),
     /// There is no such device now.
-    #[error("{} is not there: is the radio plugged in?", path.display())]
+    #[error("{} is not there: is the radio plugged in?{}", path.display(), there(seen))]
     Missing {
         /// The device.
         path: PathBuf,
+        /// What is plugged in instead.
+        seen: Vec<String>,
+    },
+    /// The board waits for firmware. Its port is not opened.
+    #[error(
+        "{} is a board in its bootloader ({board}), and its port is not opened: press its reset button once; if \
+         it comes back like this, it has no firmware",
+        path.display()
+    )]
+    Bootloader {
+        /// The device.
+        path: PathBuf,
+        /// The board.
+        board: &'static str,
     },
     /// The device belongs to somebody else.
     #[error(
-        "no permission for {}: add this user to the group of the device, usually with: usermod -aG dialout USER",
+        "no permission for {}: add the user that this runs as to the group `{group}` with: usermod -aG {group} \
+         USER; it counts from the next login, or the next start of the service",
         path.display()
     )]
     Permission {
         /// The device.
         path: PathBuf,
+        /// Its group.
+        group: String,
     },
     /// Another program has it.
-    #[error("{} is in use by another program: two clients would spoil each other's stream", path.display())]
+    #[error(
+        "{} is in use by another program{}: two clients would spoil each other's stream, so stop that one",
+        path.display(),
+        by(holders)
+    )]
     Busy {
         /// The device.
         path: PathBuf,
+        /// Those that this user may see.
+        holders: Vec<String>,
+    },
+    /// The host on the network can't be reached.
+    #[error("{host} can't be reached ({source}): is the radio on, and is that its address?")]
+    Unreachable {
+        /// `host:port`.
+        host: String,
+        /// What the system said.
+        source: io::Error,
     },
     /// Anything else.
     #[error("opening {name}: {source}")]
@@ -65,6 +96,14 @@ pub enum OpenError {
     },
 }
 
+fn there(seen: &[String]) -> String {
+    if seen.is_empty() { String::new() } else { format!(" What is there: {}", seen.join(", ")) }
+}
+
+fn by(holders: &[String]) -> String {
+    if holders.is_empty() { String::new() } else { format!(", {}", holders.join(", ")) }
+}
+
 type Opening = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, OpenError>> + Send>>;
 
 /// Opens the way, again and again. Cheap to clone.
@@ -72,6 +111,8 @@ type Opening = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, OpenError>> +
 pub struct Connector {
     name: String,
     kind: Kind,
+    // Where `sys` and `dev` are: `/` but in tests.
+    root: PathBuf,
 }
 
 #[derive(Clone)]
@@ -91,17 +132,27 @@ impl fmt::Debug for Connector {
 impl Connector {
     /// The only candidate of the board table, looked for at every opening.
     pub fn auto() -> Connector {
-        Connector { name: "the radio on USB".to_owned(), kind: Kind::Auto }
+        Connector::of("the radio on USB".to_owned(), Kind::Auto)
     }
 
     /// A device.
     pub fn serial(path: PathBuf) -> Connector {
-        Connector { name: path.display().to_string(), kind: Kind::Serial(path) }
+        Connector::of(path.display().to_string(), Kind::Serial(path))
     }
 
     /// `host:port`.
     pub fn tcp(host: String) -> Connector {
-        Connector { name: host.clone(), kind: Kind::Tcp(host) }
+        Connector::of(host.clone(), Kind::Tcp(host))
+    }
+
+    fn of(name: String, kind: Kind) -> Connector {
+        Connector { name, kind, root: PathBuf::from("/") }
+    }
+
+    /// The same on a machine whose `sys` and `dev` are below that folder: for tests.
+    #[must_use]
+    pub fn below(self, root: &Path) -> Connector {
+        Connector { root: root.to_owned(), ..self }
     }
 
     /// A radio in this process.
@@ -109,7 +160,7 @@ impl Connector {
         name: &str,
         open: impl Fn() -> DuplexStream + Send + Sync + 'static,
     ) -> Connector {
-        Connector { name: name.to_owned(), kind: Kind::Function(Arc::new(open)) }
+        Connector::of(name.to_owned(), Kind::Function(Arc::new(open)))
     }
 
     /// What the configuration names; `None` for the simulator, which has to be started first.
@@ -125,10 +176,23 @@ impl Connector {
     /// The device that would be opened now, where it is one.
     pub fn device(&self) -> Option<PathBuf> {
         match &self.kind {
-            Kind::Auto => discovery::only_radio(Path::new("/sys"), Path::new("/dev")).ok(),
+            Kind::Auto => discovery::only_radio(&self.sys(), &self.dev()).ok(),
             Kind::Serial(path) => Some(path.clone()),
             Kind::Tcp(_) | Kind::Function(_) => None,
         }
+    }
+
+    fn sys(&self) -> PathBuf {
+        self.root.join("sys")
+    }
+
+    fn dev(&self) -> PathBuf {
+        self.root.join("dev")
+    }
+
+    /// For people: the device that would be opened now, else the name.
+    pub fn place(&self) -> String {
+        self.device().map_or_else(|| self.name.clone(), |path| path.display().to_string())
     }
 
     /// For people.
@@ -144,11 +208,20 @@ impl Connector {
     /// Opens it.
     pub fn open(&self) -> Opening {
         match self.kind.clone() {
-            Kind::Auto => Box::pin(aside(|| {
-                let path = discovery::only_radio(Path::new("/sys"), Path::new("/dev"))?;
-                serial(&path)
-            })),
-            Kind::Serial(path) => Box::pin(aside(move || serial(&path))),
+            Kind::Auto => {
+                let (sys, dev) = (self.sys(), self.dev());
+                Box::pin(aside(move || serial(&discovery::only_radio(&sys, &dev)?, &[])))
+            }
+            Kind::Serial(path) => {
+                let (sys, dev) = (self.sys(), self.dev());
+                Box::pin(aside(move || match discovery::board_of(&sys, &dev, &path) {
+                    Some(board) if board.is_never_opened() => {
+                        Err(OpenError::Bootloader { path, board: board.name })
+                    }
+                    _ if path.exists() => serial(&path, &[]),
+                    _ => serial(&path, &discovery::seen(&sys, &dev)),
+                }))
+            }
             Kind::Tcp(host) => Box::pin(async move { tcp(host).await }),
             Kind::Function(open) => {
                 Box::pin(async move { Ok(Box::new(open()) as Box<dyn Stream>) })
@@ -158,7 +231,7 @@ impl Connector {
 }
 
 async fn tcp(host: String) -> Result<Box<dyn Stream>, OpenError> {
-    let failed = |source| OpenError::Failed { name: host.clone(), source };
+    let failed = |source| OpenError::Unreachable { host: host.clone(), source };
     let stream = tokio::time::timeout(CONNECT, TcpStream::connect(&host))
         .await
         .map_err(|_| failed(io::Error::new(io::ErrorKind::TimedOut, "no answer in 5 s")))?
@@ -213,7 +286,8 @@ impl AsyncWrite for Line {
 
 /// Opens with DTR and RTS both asserted and never touched again: an nRF52 without DTR is silent, and any
 /// unequal pair holds an ESP32 in reset or sends it into its bootloader.
-fn serial(path: &Path) -> Result<Box<dyn Stream>, OpenError> {
+/// `seen`: what is plugged in, where the port is not.
+fn serial(path: &Path, seen: &[String]) -> Result<Box<dyn Stream>, OpenError> {
     let name = path.display().to_string();
     keep_lines_at_close(path);
     let mut port = tokio_serial::new(&name, BAUD)
@@ -222,7 +296,7 @@ fn serial(path: &Path) -> Result<Box<dyn Stream>, OpenError> {
         .stop_bits(tokio_serial::StopBits::One)
         .flow_control(tokio_serial::FlowControl::None)
         .open_native_async()
-        .map_err(|error| refused(path, &error))?;
+        .map_err(|error| refused(path, &error, seen))?;
     // Not on a pty; elsewhere a refusal shows itself by a silent radio. TIOCEXCL comes with the open.
     let _ = port.set_exclusive(true);
     let _ = port.write_data_terminal_ready(true);
@@ -243,25 +317,32 @@ fn keep_lines_at_close(path: &Path) {
     }
 }
 
-fn refused(path: &Path, error: &tokio_serial::Error) -> OpenError {
+fn refused(path: &Path, error: &tokio_serial::Error, seen: &[String]) -> OpenError {
     let path = path.to_owned();
     let text = error.to_string();
+    let permission = |path: PathBuf| {
+        let group = discovery::group_of(Path::new("/etc/group"), &path);
+        OpenError::Permission { path, group }
+    };
+    let missing = |path| OpenError::Missing { path, seen: seen.to_vec() };
+    let busy = |path: PathBuf| {
+        let holders = discovery::holders(Path::new("/proc"), &path);
+        OpenError::Busy { path, holders }
+    };
     match error.kind() {
-        tokio_serial::ErrorKind::Io(io::ErrorKind::PermissionDenied) => {
-            OpenError::Permission { path }
-        }
-        tokio_serial::ErrorKind::Io(io::ErrorKind::NotFound) => OpenError::Missing { path },
-        tokio_serial::ErrorKind::Io(io::ErrorKind::ResourceBusy) => OpenError::Busy { path },
-        tokio_serial::ErrorKind::NoDevice if !path.exists() => OpenError::Missing { path },
+        tokio_serial::ErrorKind::Io(io::ErrorKind::PermissionDenied) => permission(path),
+        tokio_serial::ErrorKind::Io(io::ErrorKind::NotFound) => missing(path),
+        tokio_serial::ErrorKind::Io(io::ErrorKind::ResourceBusy) => busy(path),
+        tokio_serial::ErrorKind::NoDevice if !path.exists() => missing(path),
         // That is how a port is reported that another program has locked, in two ways of locking.
-        tokio_serial::ErrorKind::NoDevice => OpenError::Busy { path },
+        tokio_serial::ErrorKind::NoDevice => busy(path),
         _ if rustix::fs::access(
             &path,
             rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK,
         )
         .is_err_and(|e| e == rustix::io::Errno::ACCESS) =>
         {
-            OpenError::Permission { path }
+            permission(path)
         }
         _ => OpenError::Failed { name: path.display().to_string(), source: io::Error::other(text) },
     }
@@ -313,5 +394,15 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, "x").unwrap();
         assert!(Connector::serial(path).open().await.is_err());
+    }
+
+    #[test]
+    fn no_permission_is_said_with_the_group_and_the_command() {
+        use tokio_serial::{Error, ErrorKind};
+        let error = Error::new(ErrorKind::Io(io::ErrorKind::PermissionDenied), "Permission denied");
+        let words = refused(Path::new("/dev/null"), &error, &[]).to_string();
+        for part in ["no permission for /dev/null", "`dialout`", "usermod -aG dialout"] {
+            assert!(words.contains(part), "{words} lacks {part}");
+        }
     }
 }

@@ -40,8 +40,13 @@ pub enum FromRadio {
     Channel(Channel),
     /// The channel with this index is disabled.
     NoChannel(u32),
-    /// `Config.DeviceConfig.Role`.
-    Role(i32),
+    /// Of `Config.DeviceConfig`.
+    Device {
+        /// `Config.DeviceConfig.Role`.
+        role: i32,
+        /// See [`super::RadioInfo::announces_every_s`].
+        announces_every_s: u32,
+    },
     /// The LoRa settings.
     Lora(LoraSettings),
     /// The radio's own public key, where it has one.
@@ -248,7 +253,10 @@ fn node_info(bytes: &[u8]) -> Result<NodeInfo, Undecodable> {
 fn config(bytes: &[u8]) -> Result<FromRadio, Undecodable> {
     use overlay::config::Variant;
     Ok(match overlay::Config::decode(bytes)?.variant {
-        Some(Variant::Device(device)) => FromRadio::Role(device.role),
+        Some(Variant::Device(device)) => FromRadio::Device {
+            role: device.role,
+            announces_every_s: device.node_info_broadcast_secs,
+        },
         Some(Variant::Security(security)) => {
             FromRadio::OwnKey(PublicKey::from_slice(&security.public_key))
         }

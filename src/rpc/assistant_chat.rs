@@ -12,17 +12,18 @@ use serde_json::{Map, Value, json};
 use tracing::warn;
 
 use super::Services;
+use super::assistant_grants;
 use super::assistant_schema::{MAX_TEXT_CHARS, MAX_TURN_ID_BYTES};
 use super::auth::{Login, Role, Token};
-use super::dispatcher::{Call, no_such_method};
+use super::dispatcher::Call;
 use super::error::{ErrorCode, RpcError};
+use super::events::turn::Watch;
 use super::markdown;
 use super::message::{self, NoParams};
 use super::turns::NotBegun;
+use crate::assistant::grants::operator_base;
 use crate::assistant::history::StoredTurn;
-use crate::assistant::{
-    CallerScope, CategorySet, ChatContext, ChatReply, PermissionCategory, TurnId,
-};
+use crate::assistant::{CallerScope, ChatContext, ChatReply, TurnId};
 
 /// A stopped turn ends within this; past it `clear-history` gives up rather than clear under its feet.
 const STOP_WAIT: Duration = Duration::from_secs(5);
@@ -67,14 +68,17 @@ pub(super) async fn handle_assistant(
             let NoParams {} = message::params(params)?;
             Ok(tools(services, &login))
         }
-        _ => Err(no_such_method(method)),
+        _ => assistant_grants::handle(call, method, params).await,
     }
 }
 
 /// What a session may do: the only place where one becomes authority.
 pub(super) fn operator_scope(login: &Login) -> CallerScope {
     let granted = match login.role {
-        Role::Operator => CategorySet::from([PermissionCategory::System]),
+        // What was set for the operator counts instead: see `Grants::authority`. A scope without anything stays so.
+        Role::Operator => operator_base(),
+        // Calls nothing of the assistant's; and if it did, it could do nothing.
+        Role::Viewer => crate::assistant::CategorySet::new(),
     };
     CallerScope::LocalOperator { session_id: login.session_id.clone(), granted }
 }
@@ -98,10 +102,21 @@ async fn chat(
     };
     let (assistant, scope) = (Arc::clone(&services.assistant), operator_scope(login));
     let (question, id) = (text.clone(), turn_id.clone());
+    let (bus, session) = (services.events.clone(), login.session_id.clone());
+    let counting = Arc::clone(services);
     let turn =
         services.turns.begin(&login.session_id, turn_id.clone(), &text, |cancel| async move {
+            let tools = assistant.list_tools(&scope).into_iter();
+            let categories =
+                tools.map(|(tool, _)| (tool.name.to_string(), tool.category)).collect();
+            let watch = Watch::begin(bus, session, id.clone(), categories);
             let context = ChatContext { scope, turn_id: id, cancel, answer_bytes: None };
-            assistant.chat(context, &question).await
+            let began = counting.clock.now().mono_ms;
+            let reply = assistant.chat_watched(context, &question, &watch).await;
+            watch.end(reply.status, &reply.backend);
+            let millis = counting.clock.now().mono_ms.saturating_sub(began);
+            counting.figures.operator_turn(&reply, millis);
+            reply
         });
     let running = turn.map_err(|not_begun| match not_begun {
         NotBegun::Running(turn_id) => running_error(&turn_id),
@@ -111,7 +126,11 @@ async fn chat(
         ),
     })?;
     let reply = running.ended().await.ok_or_else(internal)?;
-    Ok(reply_json(&turn_id, &reply))
+    let mut result = reply_json(&turn_id, &reply);
+    if let Some(pending) = services.assistant.pending_of(&turn_id) {
+        result["pending"] = json!(pending);
+    }
+    Ok(result)
 }
 
 fn reply_json(turn_id: &TurnId, reply: &ChatReply) -> Value {
@@ -171,7 +190,7 @@ fn tools(services: &Arc<Services>, login: &Login) -> Value {
             })
         })
         .collect();
-    json!({ "tools": rows })
+    json!({ "tools": rows, "unconfigured": services.assistant.unconfigured() })
 }
 
 async fn clear(services: &Arc<Services>, login: &Login) -> Result<Value, RpcError> {

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use super::assistant_grants;
 use super::schema::{count, flag, list, object, one_of, or_null, text};
 use crate::assistant::PermissionCategory;
 
@@ -29,6 +30,7 @@ pub(super) fn chat_result() -> Value {
         ("backend", text("the leg that answered")),
         ("tools", tools()),
         ("reasons", reasons()),
+        ("pending?", assistant_grants::pending_call()),
     ])
 }
 
@@ -63,10 +65,10 @@ pub(super) fn tools_result() -> Value {
         ("destructive", flag("does it change something and ask for a confirmation?")),
         ("granted", flag("may this caller use it?")),
     ]);
-    object(&[("tools", list(tool))])
+    object(&[("tools", list(tool)), ("unconfigured", list(category()))])
 }
 
-fn turn_id() -> Value {
+pub(super) fn turn_id() -> Value {
     json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" })
 }
 
@@ -74,17 +76,19 @@ fn status() -> Value {
     one_of(&["answered", "stopped", "failed"])
 }
 
-fn category() -> Value {
+pub(super) fn category() -> Value {
     one_of(&PermissionCategory::ALL.map(PermissionCategory::as_str))
 }
 
-fn tools() -> Value {
-    let outcome =
-        one_of(&["ran", "failed", "unknown", "denied", "bad_arguments", "needs_confirmation"]);
+pub(super) fn outcome() -> Value {
+    one_of(&assistant_grants::OUTCOMES)
+}
+
+pub(super) fn tools() -> Value {
     list(object(&[
         ("name", text("as the model named it: untrusted text")),
         ("category", or_null(category())),
-        ("outcome", outcome),
+        ("outcome", outcome()),
     ]))
 }
 

@@ -1,4 +1,4 @@
-//! `auth.*`: logging in, setting up, logging out.
+//! `auth.*`: logging in, setting up, logging out; the sessions and passwords of the node.
 //!
 //! Owns the parameters and results of these methods. The rules are in [`super::auth`].
 
@@ -26,6 +26,22 @@ struct SetupParams {
     password: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RevokeParams {
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetPasswordParams {
+    role: Role,
+    old: Option<String>,
+    // Must be there, if only as `null`.
+    #[serde(deserialize_with = "Option::deserialize")]
+    new: Option<String>,
+}
+
 /// No parameters.
 pub(super) fn none() -> Value {
     schema::object(&[])
@@ -37,25 +53,56 @@ pub(super) fn empty() -> Value {
 }
 
 pub(super) fn login_params() -> Value {
-    schema::object(&[("password", schema::text("the operator's password"))])
+    schema::object(&[(
+        "password",
+        schema::text("the operator's or the viewers': it says which role"),
+    )])
+}
+
+fn new_password() -> Value {
+    json!({
+        "type": "string", "minLength": MIN_CHARS, "maxLength": MAX_CHARS,
+        "description": "the new password",
+    })
+}
+
+pub(super) fn sessions_result() -> Value {
+    let session = schema::object(&[
+        ("id", schema::text("for auth.revoke")),
+        ("role", role()),
+        ("since", schema::count("Unix milliseconds")),
+        ("last_seen", schema::count("Unix milliseconds, at most a minute old")),
+        ("address", schema::or_null(schema::text("where it was opened from"))),
+        ("current", schema::flag("is it the calling one?")),
+    ]);
+    schema::object(&[("sessions", schema::list(session))])
+}
+
+pub(super) fn revoke_params() -> Value {
+    schema::object(&[("id", schema::text("as auth.sessions gives it"))])
+}
+
+pub(super) fn set_password_params() -> Value {
+    schema::object(&[
+        ("role", role()),
+        ("old?", schema::text("the role's present password; the operator's own needs it")),
+        ("new", schema::or_null(new_password())),
+    ])
+}
+
+fn role() -> Value {
+    schema::one_of(&Role::ALL.map(Role::as_str))
 }
 
 pub(super) fn setup_params() -> Value {
-    let password = json!({
-        "type": "string", "minLength": MIN_CHARS, "maxLength": MAX_CHARS,
-        "description": "the new password",
-    });
     schema::object(&[
         ("token", schema::text("the one-time token that the daemon printed at its first start")),
-        ("password", password),
+        ("password", new_password()),
     ])
 }
 
 pub(super) fn credentials() -> Value {
-    schema::object(&[
-        ("csrf_token", schema::text("for the header X-CSRF-Token")),
-        ("role", schema::one_of(&Role::ALL.map(Role::as_str))),
-    ])
+    schema::object(&[("csrf_token", schema::text("for the header X-CSRF-Token")), ("role", role())])
 }
 
 /// Runs an `auth.*` method.
@@ -93,8 +140,41 @@ pub(super) async fn handle(
             })?;
             Ok(json!({}))
         }
+        "auth.sessions" => {
+            let NoParams {} = message::params(params)?;
+            Ok(json!({ "sessions": call.services.auth.list(call.login()?) }))
+        }
+        "auth.revoke" => {
+            let RevokeParams { id } = message::params(params)?;
+            let ended = call.services.auth.revoke(&id).await.map_err(refused)?;
+            let ended = ended.ok_or_else(|| {
+                RpcError::params("`id` names no live session: ask auth.sessions for them")
+            })?;
+            call.services.turns.stop_session(&ended);
+            Ok(json!({}))
+        }
+        "auth.set-password" => set_password(call, message::params(params)?).await,
         _ => Err(super::dispatcher::no_such_method(method)),
     }
+}
+
+async fn set_password(
+    call: &Call<'_>,
+    SetPasswordParams { role, old, new }: SetPasswordParams,
+) -> Result<Value, RpcError> {
+    if role == Role::Operator && old.is_none() {
+        return Err(RpcError::params("`old` is missing: the operator's present password"));
+    }
+    if role == Role::Operator && new.is_none() {
+        return Err(RpcError::params("`new` is null: the operator's password can't be taken away"));
+    }
+    let (old, new) = (old.map(Secret::new), new.map(Secret::new));
+    let auth = &call.services.auth;
+    let ended = auth.set_password(call.login()?, role, old, new, call.client).await;
+    for session in ended.map_err(refused)? {
+        call.services.turns.stop_session(&session);
+    }
+    Ok(json!({}))
 }
 
 fn opened(call: &mut Call<'_>, new: Result<NewLogin, LoginError>) -> Result<Value, RpcError> {

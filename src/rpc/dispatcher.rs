@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::auth::{Client, Login, Token, token};
 use super::error::{ErrorCode, RpcError};
+use super::events::{Changed, Event};
 use super::message::Request;
 use super::methods::{self, Access, Method};
 use super::{Services, assistant_chat, auth_methods, mesh, system};
@@ -41,12 +42,23 @@ pub(super) async fn dispatch(
     csrf: Option<&str>,
     request: Request,
 ) -> Outcome {
+    let known = methods::find(&request.method).map(|method| method.name);
     let login = match authorise(services, client, csrf, &request.method) {
         Ok(login) => login,
-        Err(error) => return Outcome { result: Err(error), new_token: None },
+        Err(error) => {
+            let result = Err(error);
+            services.figures.call(known, &result);
+            return Outcome { result, new_token: None };
+        }
     };
     let mut call = Call { services, client, login, new_token: None };
     let result = run(&mut call, &request.method, request.params).await;
+    services.figures.call(known, &result);
+    if result.is_ok()
+        && let Some(what) = changed_by(&request.method)
+    {
+        services.events.publish(Event::Changed(what));
+    }
     Outcome { result, new_token: call.new_token }
 }
 
@@ -90,6 +102,18 @@ async fn run(
         Some("mesh") => mesh::handle(call, method, params).await,
         Some("system") => system::handle(call, method, params).await,
         _ => Err(no_such_method(method)),
+    }
+}
+
+/// What pages should fetch again after that call.
+fn changed_by(method: &str) -> Option<Changed> {
+    match method {
+        "auth.login" | "auth.setup" | "auth.logout" | "auth.revoke" | "auth.set-password" => {
+            Some(Changed::Sessions)
+        }
+        "assistant.grants-set" => Some(Changed::Grants),
+        "mesh.assistant-configure" | "mesh.peer-accept-key" => Some(Changed::Contacts),
+        _ => None,
     }
 }
 

@@ -36,11 +36,13 @@ pub enum ErrorCode {
     TooManyTurns,
     /// The part that would answer is not running.
     Unavailable,
+    /// It can't be done as things stand; the message says why.
+    Refused,
 }
 
 impl ErrorCode {
     /// All of them, in the order of the contract.
-    pub const ALL: [ErrorCode; 14] = [
+    pub const ALL: [ErrorCode; 15] = [
         ErrorCode::ParseError,
         ErrorCode::InvalidRequest,
         ErrorCode::MethodNotFound,
@@ -55,6 +57,7 @@ impl ErrorCode {
         ErrorCode::TurnRunning,
         ErrorCode::TooManyTurns,
         ErrorCode::Unavailable,
+        ErrorCode::Refused,
     ];
 
     /// The number in `error.code`.
@@ -121,6 +124,9 @@ impl ErrorCode {
             }
             ErrorCode::Unavailable => {
                 (-32012, 503, "unavailable", "The part that would answer is not running.")
+            }
+            ErrorCode::Refused => {
+                (-32013, 409, "refused", "It can't be done as things stand; the message says why.")
             }
         }
     }

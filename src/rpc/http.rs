@@ -3,7 +3,7 @@
 //! Owns what HTTP says of a call: origin, content type, size, cookie, CSRF header, status. Knows no
 //! method. A status of 4xx means that nothing was run.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +57,8 @@ pub async fn post(State(services): State<Arc<Services>>, request: Request) -> Re
         Ok(request) => request,
         Err(refused) => return error(&refused.id, &refused.error),
     };
-    let client = client(&head.headers, head.extensions.get::<Peer>());
+    let peer = head.extensions.get::<Peer>();
+    let client = services.client(&head.headers, peer);
     let csrf = head.headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
     let id = request.id.clone();
     let outcome = dispatch(&services, &client, csrf, request).await;
@@ -69,13 +70,14 @@ pub async fn post(State(services): State<Arc<Services>>, request: Request) -> Re
         (Err(refused), id) => error(&id.unwrap_or_default(), &refused),
     };
     if let Some(token) = outcome.new_token {
-        set_cookie(&mut response, &token, is_tls(&head.headers));
+        let tls = is_tls(&head.headers) || services.forwarded.is_tls(&head.headers, peer);
+        set_cookie(&mut response, &token, tls);
     }
     response
 }
 
-/// What a browser shows of itself.
-pub fn client(headers: &HeaderMap, peer: Option<&Peer>) -> Client {
+/// What a browser at that address shows of itself.
+pub fn client(headers: &HeaderMap, address: IpAddr) -> Client {
     let tokens = headers
         .get_all(header::COOKIE)
         .iter()
@@ -86,7 +88,6 @@ pub fn client(headers: &HeaderMap, peer: Option<&Peer>) -> Client {
         .filter_map(|(_, value)| Token::parse(value))
         .take(MAX_TOKENS)
         .collect();
-    let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
     Client { address, tokens }
 }
 
@@ -103,8 +104,8 @@ pub fn set_cookie(response: &mut Response, token: &Token, tls: bool) {
     }
 }
 
-// An absent one passes: programs send none, and every browser sends one with a POST.
-fn origin_is_ours(services: &Services, headers: &HeaderMap, host: &str) -> bool {
+/// An absent one passes: programs send none, and every browser sends one with a POST.
+pub(super) fn origin_is_ours(services: &Services, headers: &HeaderMap, host: &str) -> bool {
     headers
         .get_all(header::ORIGIN)
         .iter()
@@ -197,7 +198,8 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::COOKIE, HeaderValue::from_str(&cookie).unwrap());
-            assert_eq!(client(&headers, None).tokens.len(), found, "{cookie}");
+            let nobody = IpAddr::from([0, 0, 0, 0]);
+            assert_eq!(client(&headers, nobody).tokens.len(), found, "{cookie}");
         }
     }
 

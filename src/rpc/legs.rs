@@ -33,4 +33,9 @@ impl LegsMemory {
         *last = Some((Instant::now(), report.clone()));
         report
     }
+
+    /// The next who asks gets a fresh answer.
+    pub async fn forget(&self) {
+        *self.last.lock().await = None;
+    }
 }

@@ -6,11 +6,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::contacts;
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
+use super::history;
 use super::message::{self, NoParams};
 use super::schema::{count, flag, list, node_id, number, object, one_of, or_null, text};
-use crate::mesh::view::MeshGone;
+use crate::mesh::view::{AnsweringView, MeshGone};
+use crate::radio::known::NotAccepted;
 
 /// `mesh.messages` gives so many when no `limit` is given, and never more than the second.
 const MESSAGES: usize = 100;
@@ -29,12 +32,22 @@ struct StopAllParams {
     resume: bool,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RadioAcceptParams {
+    fingerprint: String,
+}
+
 /// Runs a `mesh.*` method.
 pub(super) async fn handle(
     call: &mut Call<'_>,
     method: &str,
     params: Map<String, Value>,
 ) -> Result<Value, RpcError> {
+    if let "mesh.assistant-configure" | "mesh.peer-accept-key" | "mesh.pair" | "mesh.send" = method
+    {
+        return contacts::handle(call, method, params).await;
+    }
     let mesh = &call.services.mesh;
     if method == "mesh.messages" {
         let MessagesParams { limit } = message::params(params)?;
@@ -48,42 +61,90 @@ pub(super) async fn handle(
         let StopAllParams { resume } = message::params(params)?;
         return to_json(&mesh.stop_all(resume).await.map_err(gone)?);
     }
+    if method == "mesh.radio-accept" {
+        let RadioAcceptParams { fingerprint } = message::params(params)?;
+        let accepted = mesh.accept_radio(fingerprint).await.map_err(gone)?;
+        return to_json(&accepted.map_err(|why| not_accepted(&why))?);
+    }
     let NoParams {} = message::params(params)?;
     match method {
         "mesh.status" => to_json(&mesh.status().await.map_err(gone)?),
         "mesh.nodes" => Ok(json!({ "nodes": mesh.nodes().await.map_err(gone)? })),
+        "mesh.history" => history::history(call.services).await,
         "mesh.airtime" => to_json(&mesh.airtime().await.map_err(gone)?),
         "mesh.assistant-status" => {
             let answering = mesh.answering().await.map_err(gone)?;
-            let legs = call.services.legs().await;
-            let states: Vec<Value> = legs
-                .legs
-                .iter()
-                .map(|leg| json!({ "name": leg.name, "state": leg.state, "reason": leg.reason }))
-                .collect();
-            let more = json!({
-                "ollama_detected": legs.ollama_detected,
-                "models": legs.models,
-                "claude_available": legs.claude_available,
-                "legs": states,
-            });
-            match (to_json(&answering)?, more) {
-                (Value::Object(mut all), Value::Object(more)) => {
-                    all.extend(more);
-                    Ok(Value::Object(all))
-                }
-                _ => Err(unserializable()),
-            }
+            assistant_status(call, &answering).await
         }
         _ => Err(no_such_method(method)),
     }
 }
 
-fn gone(_: MeshGone) -> RpcError {
+fn not_accepted(why: &NotAccepted) -> RpcError {
+    match why {
+        NotAccepted::Store(error) => {
+            let words = format!("{error}: {}; the radio is not accepted", error.source);
+            RpcError::new(ErrorCode::Internal, words)
+        }
+        _ => RpcError::params(format!("`fingerprint`: {why}")),
+    }
+}
+
+/// Who is answered, and by which models.
+pub(super) async fn assistant_status(
+    call: &Call<'_>,
+    answering: &AnsweringView,
+) -> Result<Value, RpcError> {
+    let legs = call.services.legs().await;
+    let states: Vec<Value> = legs
+        .legs
+        .iter()
+        .map(|leg| {
+            json!({
+                "name": leg.name,
+                "state": leg.state,
+                "reason": leg.reason,
+                "rests_for_s": leg.rests_for_s,
+            })
+        })
+        .collect();
+    let model = legs.model.map(|model| json!({ "name": model.name, "source": model.source }));
+    let last = legs.left.last.map(|last| {
+        json!({
+            "at": last.at,
+            "turn_id": last.turn_id,
+            "leg": last.leg,
+            "bytes": last.bytes,
+            "content": last.content,
+        })
+    });
+    let more = json!({
+        "ollama_detected": legs.ollama_detected,
+        "models": legs.models,
+        "claude_available": legs.claude_available,
+        "openai_configured": legs.openai_configured,
+        "model": model,
+        "legs": states,
+        "cloud": {
+            "requests_24h": legs.left.requests,
+            "bytes_24h": legs.left.bytes,
+            "last": last,
+        },
+    });
+    match (to_json(answering)?, more) {
+        (Value::Object(mut all), Value::Object(more)) => {
+            all.extend(more);
+            Ok(Value::Object(all))
+        }
+        _ => Err(unserializable()),
+    }
+}
+
+pub(super) fn gone(_: MeshGone) -> RpcError {
     RpcError::new(ErrorCode::Unavailable, "the mesh side is not running: the node is going down")
 }
 
-fn to_json<T: Serialize>(value: &T) -> Result<Value, RpcError> {
+pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Value, RpcError> {
     serde_json::to_value(value).map_err(|_| unserializable())
 }
 
@@ -122,7 +183,10 @@ pub(super) fn nodes_result() -> Value {
         ("short_name", text("untrusted text")),
         ("fingerprint", or_null(text("of the key that the radio holds for it"))),
         ("contact", or_null(text("the contact's name when it is one"))),
-        ("standing", one_of(&["pinned", "unconfirmed", "foreign_key", "denied", "stranger"])),
+        (
+            "standing",
+            one_of(&["pinned", "unconfirmed", "foreign_key", "suspended", "denied", "stranger"]),
+        ),
         ("last_heard", count("Unix seconds, 0 for never")),
         ("snr", or_null(number("dB"))),
         ("hops", or_null(count("where known"))),
@@ -159,7 +223,17 @@ pub(super) fn stop_all_result() -> Value {
     ])
 }
 
+pub(super) fn radio_accept_params() -> Value {
+    let fingerprint = text("of the radio that is refused, as mesh.status shows it");
+    object(&[("fingerprint", fingerprint)])
+}
+
 pub(super) fn status_result() -> Value {
+    let refused = object(&[
+        ("fingerprint", text("of its key; of a radio without a key its node id")),
+        ("owner", text("its long name: untrusted text")),
+        ("node", node_id()),
+    ]);
     object(&[
         ("connected", flag("is the link up?")),
         ("link", text("the port, or what is being waited for")),
@@ -170,6 +244,7 @@ pub(super) fn status_result() -> Value {
         ("region", text("the region's name")),
         ("modem", text("the preset's name, or the raw settings")),
         ("stopped", flag("has the operator stopped all answers?")),
+        ("refused_radio", or_null(refused)),
         ("warnings", list(text("what should be put right"))),
         ("turns_running", count("questions being answered")),
         ("turns_waiting", count("questions accepted, not yet begun")),
@@ -183,35 +258,79 @@ pub(super) fn assistant_status_result() -> Value {
     let contact = object(&[
         ("id", node_id()),
         ("name", text("what to call it")),
+        ("key", or_null(text("the pinned key, in base64"))),
         ("fingerprint", or_null(text("of the pinned key"))),
-        ("pin", one_of(&["configured", "unconfirmed", "none"])),
+        ("pin", one_of(&["configured", "confirmed", "unconfirmed", "none"])),
         ("foreign_fingerprint", or_null(text("of a foreign key that was seen under its number"))),
-        ("grants", list(text("a category"))),
+        ("grants", list(text("a category, as it counts now"))),
+        ("grants_source", one_of(&["default", "configuration", "grants.json"])),
+        ("suspended", flag("not answered, until that is taken back")),
+        ("denied", flag("refused, by its number or its key")),
+        ("source", source()),
+    ]);
+    let denied = object(&[("asker", text("a node id or a key")), ("source", source())]);
+    let pairing = object(&[
+        ("name", text("what the contact will be called")),
+        ("expires_in_s", count("how long its code can be used")),
+        ("tries_left", count("wrong codes until it is void")),
     ]);
     let leg = object(&[
         ("name", text("the leg")),
-        ("state", text("what is known of it")),
-        ("reason", or_null(text("why it is not used"))),
+        ("state", one_of(&["ready", "failing", "resting", "unavailable", "unconfigured"])),
+        ("reason", or_null(text("why it is not ready, or what it can't do"))),
+        ("rests_for_s", or_null(count("of one that rests: seconds until it is asked again"))),
+    ]);
+    let model = object(&[
+        ("name", text("the local leg's model")),
+        ("source", one_of(&["configuration", "node"])),
+    ]);
+    let last = object(&[
+        ("at", count("Unix milliseconds")),
+        ("turn_id", text("the turn")),
+        ("leg", text("where to")),
+        ("bytes", count("of the request's body")),
+        ("content", list(text("question, history, summary, or a category of tools"))),
+    ]);
+    let cloud = object(&[
+        ("requests_24h", count("requests that left for a cloud in the last 24 hours")),
+        ("bytes_24h", count("of their bodies")),
+        ("last", or_null(last)),
     ]);
     object(&[
         ("enabled", flag("are peers answered at all?")),
         ("trusted_only", flag("only contacts?")),
         ("allowed_contacts", list(contact)),
         ("denied_askers", list(text("a node id or a key"))),
+        ("denied", list(denied)),
+        ("enabled_source", source()),
+        ("trusted_only_source", source()),
+        ("pairing", or_null(pairing)),
+        (
+            "warnings",
+            list(text("what is odd about the contacts; after a change: about this change")),
+        ),
         ("trigger", text("the word that asks")),
         ("channels", list(text("the name of a channel where it is answered"))),
         ("ollama_detected", flag("does Ollama answer?")),
         ("models", list(text("a model that it has"))),
         ("claude_available", flag("is there a key for Claude?")),
+        ("openai_configured", flag("is an OpenAI-compatible server configured?")),
+        ("model", or_null(model)),
         ("legs", list(leg)),
+        ("cloud", cloud),
     ])
 }
 
-fn assurance() -> Value {
+/// Where something was written down: what is the node's own can be taken back here.
+fn source() -> Value {
+    one_of(&["configuration", "node"])
+}
+
+pub(super) fn assurance() -> Value {
     one_of(&["unverified", "signed", "verified"])
 }
 
-fn delivery() -> Value {
+pub(super) fn delivery() -> Value {
     let state = one_of(&[
         "queued",
         "sent",

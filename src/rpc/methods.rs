@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::auth::Role;
 use super::error::ErrorCode;
-use super::{assistant_schema, auth_methods, mesh, system};
+use super::{assistant_grants, assistant_schema, auth_methods, contacts, history, mesh, system};
 
 /// Who may call a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,16 +41,19 @@ pub struct Method {
 pub const UNAUTHENTICATED_METHODS: [&str; 2] = ["auth.login", "auth.setup"];
 
 const OPERATOR: Access = Access::Session(&[Role::Operator]);
+/// For methods that only show something.
+const READERS: Access = Access::Session(&[Role::Operator, Role::Viewer]);
 const LOGIN_ERRORS: &[ErrorCode] = &[ErrorCode::LoginFailed, ErrorCode::Throttled];
 const SETUP_ERRORS: &[ErrorCode] =
     &[ErrorCode::LoginFailed, ErrorCode::Throttled, ErrorCode::SetUpAlready];
 const MAY_BE_AWAY: &[ErrorCode] = &[ErrorCode::Unavailable];
+const MAY_BE_REFUSED: &[ErrorCode] = &[ErrorCode::Unavailable, ErrorCode::Refused];
 
 /// Every method there is.
 pub static METHODS: &[Method] = &[
     Method {
         name: "auth.login",
-        summary: "Opens a session with the operator's password and sets its cookie.",
+        summary: "Opens a session in the role whose password it is, and sets its cookie.",
         access: Access::Open,
         csrf: false,
         params: auth_methods::login_params,
@@ -69,7 +72,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "auth.whoami",
         summary: "The calling session's role and its CSRF token.",
-        access: OPERATOR,
+        access: READERS,
         csrf: false,
         params: auth_methods::none,
         result: auth_methods::credentials,
@@ -78,11 +81,39 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "auth.logout",
         summary: "Ends the calling session. The next login of the same browser finds its transcript again.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: auth_methods::empty,
         errors: &[],
+    },
+    Method {
+        name: "auth.sessions",
+        summary: "Who is logged in, oldest login first.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: auth_methods::sessions_result,
+        errors: &[],
+    },
+    Method {
+        name: "auth.revoke",
+        summary: "Ends a session at once, its streams and its running turn too; its own session as well as another.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::revoke_params,
+        result: auth_methods::empty,
+        errors: &[],
+    },
+    Method {
+        name: "auth.set-password",
+        summary: "Sets a role's password. The role's other sessions end. With new = null the viewers' is taken away, \
+                  and nobody is a viewer.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::set_password_params,
+        result: auth_methods::empty,
+        errors: LOGIN_ERRORS,
     },
     Method {
         name: "assistant.chat",
@@ -131,9 +162,55 @@ pub static METHODS: &[Method] = &[
         errors: &[],
     },
     Method {
+        name: "assistant.grants-list",
+        summary: "Who may use which tools: the operator, each contact, and from where each has it.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: assistant_grants::list_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.grants-set",
+        summary: "Gives a category to a caller or takes it, or sets how a tool may be used; in force at once, for \
+                  running turns too. What is set replaces the configuration for that caller.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_grants::set_params,
+        result: assistant_grants::list_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.pending",
+        summary: "The calls that wait for a confirmation, of all callers, with their exact arguments.",
+        access: OPERATOR,
+        csrf: true,
+        params: auth_methods::none,
+        result: assistant_grants::pending_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.confirm-tool",
+        summary: "Runs a waiting call, once, or drops it. What it gives goes to its caller without a model.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_grants::confirm_params,
+        result: assistant_grants::confirm_result,
+        errors: &[],
+    },
+    Method {
+        name: "assistant.ledger",
+        summary: "The last tool calls of all callers, the newest last; never with arguments or results.",
+        access: OPERATOR,
+        csrf: true,
+        params: assistant_grants::ledger_params,
+        result: assistant_grants::ledger_result,
+        errors: &[],
+    },
+    Method {
         name: "mesh.assistant-status",
         summary: "Who is answered over the mesh, and by which models.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::assistant_status_result,
@@ -142,7 +219,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.status",
         summary: "The link, the radio, the queues and the airtime.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::status_result,
@@ -151,7 +228,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.nodes",
         summary: "The nodes that the radio knows. Names are untrusted text.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::nodes_result,
@@ -160,7 +237,7 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.messages",
         summary: "The last messages in and out, the newest last. Texts are untrusted.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: mesh::messages_params,
         result: mesh::messages_result,
@@ -169,11 +246,20 @@ pub static METHODS: &[Method] = &[
     Method {
         name: "mesh.airtime",
         summary: "What was sent in the rolling hour, and what the law and the configuration leave.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: mesh::airtime_result,
         errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.history",
+        summary: "The last 24 hours for charts, the present one last.",
+        access: READERS,
+        csrf: true,
+        params: auth_methods::none,
+        result: history::result,
+        errors: &[],
     },
     Method {
         name: "mesh.stop-all",
@@ -186,18 +272,76 @@ pub static METHODS: &[Method] = &[
         errors: MAY_BE_AWAY,
     },
     Method {
+        name: "mesh.radio-accept",
+        summary: "Uses the radio that is refused now, because it is not the one used last, from now on.",
+        access: OPERATOR,
+        csrf: true,
+        params: mesh::radio_accept_params,
+        result: mesh::status_result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.assistant-configure",
+        summary: "Changes who is answered: exactly one change a call, in force at once and across restarts. The result is \
+                  that of mesh.assistant-status, with the warnings about this change.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::configure_params,
+        result: mesh::assistant_status_result,
+        errors: MAY_BE_REFUSED,
+    },
+    Method {
+        name: "mesh.peer-accept-key",
+        summary: "Decides on a key: takes a foreign key as the contact's, confirms a pinned one, or drops either. What \
+                  waits for that contact's confirmation is void.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::accept_key_params,
+        result: mesh::assistant_status_result,
+        errors: MAY_BE_REFUSED,
+    },
+    Method {
+        name: "mesh.pair",
+        summary: "Opens a code, once and for ten minutes: whoever sends it back in an encrypted direct message is a \
+                  contact of that name from then on, with that key. A new code voids the one before.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::pair_params,
+        result: contacts::pair_result,
+        errors: MAY_BE_REFUSED,
+    },
+    Method {
+        name: "mesh.send",
+        summary: "Sends one text of the operator's to one node, encrypted to its key, under the same airtime and pace as \
+                  answers.",
+        access: OPERATOR,
+        csrf: true,
+        params: contacts::send_params,
+        result: contacts::send_result,
+        errors: MAY_BE_REFUSED,
+    },
+    Method {
         name: "system.disk-status",
         summary: "Used and free space of the node's file systems: the handler that the tool calls.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: system::disk_result,
         errors: MAY_BE_AWAY,
     },
     Method {
+        name: "system.log",
+        summary: "The last lines of the log at info and above, oldest first. Names in them are untrusted text.",
+        access: OPERATOR,
+        csrf: true,
+        params: system::log_params,
+        result: system::log_result,
+        errors: &[],
+    },
+    Method {
         name: "system.info",
         summary: "Version, uptime and data folder.",
-        access: OPERATOR,
+        access: READERS,
         csrf: true,
         params: auth_methods::none,
         result: system::info_result,
@@ -221,7 +365,7 @@ mod tests {
         assert_eq!(open, UNAUTHENTICATED_METHODS);
         let assistant: Vec<&Method> =
             METHODS.iter().filter(|m| m.name.starts_with("assistant.")).collect();
-        assert_eq!(assistant.len(), 5);
+        assert_eq!(assistant.len(), 10);
         for method in assistant {
             assert!(matches!(method.access, Access::Session(roles) if !roles.is_empty()));
             assert!(method.csrf, "{}", method.name);
@@ -241,8 +385,8 @@ mod tests {
             assert!(METHODS[..index].iter().all(|other| other.name != method.name));
             assert!(method.name.split_once('.').is_some());
         }
+        assert!(METHODS.iter().all(|method| Role::Operator.can_access(method.name)));
         for role in Role::ALL {
-            assert!(METHODS.iter().all(|method| role.can_access(method.name)));
             for unknown in ["", "auth.", "assistant.Chat", "assistant.chat ", "rpc.discover"] {
                 assert!(!role.can_access(unknown), "{unknown}");
             }

@@ -10,16 +10,23 @@ pub mod methods;
 pub mod schema;
 
 mod assistant_chat;
+mod assistant_grants;
 mod assistant_schema;
 pub mod auth;
 mod auth_methods;
+mod contacts;
 mod dispatcher;
 pub mod error;
+pub mod events;
+pub mod fields;
+pub mod figures;
+mod history;
 pub mod http;
 mod legs;
 pub mod markdown;
 mod mesh;
 mod message;
+pub mod metrics;
 mod system;
 pub mod turns;
 
@@ -27,6 +34,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use tokio_util::task::TaskTracker;
 
 use crate::assistant::Assistant;
@@ -35,8 +43,15 @@ use crate::clock::{Clock, Now};
 use crate::config::Config;
 use crate::mesh::view::MeshHandle;
 use crate::secrets::Secrets;
+use crate::telemetry::{self, Lines};
+use crate::web::connection::Peer;
+use crate::web::forwarded::Forwarded;
 use crate::web::hosts::Hosts;
-use auth::{Auth, AuthError};
+use crate::web::seats::Seats;
+use auth::{Auth, AuthError, Client, Token};
+use events::Bus;
+use events::stream::Streams;
+use figures::Figures;
 use legs::LegsMemory;
 use turns::Turns;
 
@@ -52,10 +67,24 @@ pub struct Services {
     pub auth: Arc<Auth>,
     /// The operator's running turns.
     pub turns: Turns,
+    /// What happens, for the pages.
+    pub events: Bus,
+    /// The open streams of it.
+    pub streams: Streams,
+    /// What is counted.
+    pub figures: Figures,
+    /// The last lines of the log.
+    pub lines: Lines,
     /// Which `Host` values are ours.
     pub hosts: Hosts,
+    /// What a reverse proxy is believed.
+    pub forwarded: Forwarded,
+    /// The connections.
+    pub seats: Seats,
     /// Shown by `system.info`.
     pub data_dir: PathBuf,
+    /// Named where something must be changed in it.
+    pub config_file: Option<PathBuf>,
     /// The clock.
     pub clock: Clock,
     /// When this process began to serve.
@@ -66,6 +95,16 @@ impl Services {
     /// The state of the assistant's legs, at most a few seconds old.
     pub async fn legs(&self) -> LegsReport {
         self.legs.of(&self.assistant).await
+    }
+
+    /// They were changed: what was known of them is not so any more.
+    pub async fn forget_legs(&self) {
+        self.legs.forget().await;
+    }
+
+    /// What a browser shows of itself.
+    pub fn client(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Client {
+        http::client(headers, self.forwarded.address(headers, peer))
     }
 
     /// `listening` is the address that is really bound. Turns run on `tracker`.
@@ -84,10 +123,23 @@ impl Services {
             mesh,
             auth: Arc::new(Auth::open(&config.data_dir, secrets, clock)?),
             turns: Turns::new(tracker),
+            events: Bus::new(boot()?),
+            streams: Streams::default(),
+            figures: Figures::with(history::read(&config.data_dir)),
+            lines: telemetry::lines().clone(),
             hosts: Hosts::new(listening, &config.http.hosts),
+            forwarded: Forwarded::new(config.http.forwarded),
+            seats: Seats::default(),
             data_dir: config.data_dir.clone(),
+            config_file: config.file.clone(),
             clock,
             started: clock.now(),
         })
     }
+}
+
+/// A random word that names this process.
+fn boot() -> Result<String, AuthError> {
+    let word = Token::random().map_err(AuthError::Random)?.hash();
+    Ok(word.chars().take(8).collect())
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::auth::Role;
 use super::error::ErrorCode;
+use super::events;
 use super::methods::{Access, METHODS, Method};
 
 /// An object with exactly these members; a name that ends in `?` may be missing.
@@ -95,6 +96,12 @@ pub fn document() -> Value {
         ],
         "errors": errors,
         "methods": methods,
+        "events": {
+            "description": "GET /events: server-sent events for a session, by its cookie alone. Each event has an \
+                            id; a stream that is opened with Last-Event-ID goes on after that event, or begins \
+                            with reset when that is not known any more. Unknown events are to be passed over.",
+            "names": events::schema::events(),
+        },
     })
 }
 

@@ -2,13 +2,27 @@
 //!
 //! Owns the schemas of these methods. What a tool shows too comes from the tool's own handler.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
 use super::message::{self, NoParams};
-use super::schema::{count, list, object, text};
+use super::schema::{count, list, object, one_of, text};
+use crate::telemetry::MAX_LINES;
 use crate::tools::system::Disks;
+
+/// `system.log` gives so many lines when no `limit` is given.
+const LINES: usize = 100;
+/// From the gravest on; a level includes those before it.
+const LEVELS: [&str; 3] = ["error", "warn", "info"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogParams {
+    limit: Option<usize>,
+    level: Option<String>,
+}
 
 /// Runs a `system.*` method.
 pub(super) async fn handle(
@@ -16,6 +30,9 @@ pub(super) async fn handle(
     method: &str,
     params: Map<String, Value>,
 ) -> Result<Value, RpcError> {
+    if method == "system.log" {
+        return log(call, message::params(params)?);
+    }
     let NoParams {} = message::params(params)?;
     match method {
         "system.disk-status" => disk_status(call).await,
@@ -32,6 +49,22 @@ pub(super) async fn handle(
     }
 }
 
+fn log(call: &Call<'_>, LogParams { limit, level }: LogParams) -> Result<Value, RpcError> {
+    let limit = limit.unwrap_or(LINES);
+    if !(1..=MAX_LINES).contains(&limit) {
+        return Err(RpcError::params(format!("`limit` must be 1 to {MAX_LINES}")));
+    }
+    let shown = match level.as_deref() {
+        None => &LEVELS[..],
+        Some(level) => LEVELS
+            .iter()
+            .position(|known| *known == level)
+            .and_then(|index| LEVELS.get(..=index))
+            .ok_or_else(|| RpcError::params("`level` must be error, warn or info"))?,
+    };
+    Ok(json!({ "lines": call.services.lines.last(limit, |line| shown.contains(&line.level)) }))
+}
+
 async fn disk_status(call: &Call<'_>) -> Result<Value, RpcError> {
     let disks = Disks::of_node(&call.services.data_dir);
     // A file system on the network may let its caller wait.
@@ -41,6 +74,32 @@ async fn disk_status(call: &Call<'_>) -> Result<Value, RpcError> {
         Ok(Err(reason)) => Err(RpcError::new(ErrorCode::Unavailable, reason)),
         Err(_) => Err(RpcError::new(ErrorCode::Internal, "the disks could not be read")),
     }
+}
+
+pub(super) fn log_params() -> Value {
+    let limit = json!({
+        "type": "integer", "minimum": 1, "maximum": MAX_LINES, "default": LINES,
+        "description": "how many at most, the newest of all",
+    });
+    let level = json!({
+        "type": "string", "enum": LEVELS, "default": "info",
+        "description": "this level and the graver ones",
+    });
+    object(&[("limit?", limit), ("level?", level)])
+}
+
+pub(super) fn log_result() -> Value {
+    object(&[("lines", list(log_line()))])
+}
+
+pub(super) fn log_line() -> Value {
+    object(&[
+        ("seq", count("counted from 1 since the start; the same as in the event log")),
+        ("at", count("Unix milliseconds")),
+        ("level", one_of(&LEVELS)),
+        ("target", text("the part that says it")),
+        ("message", text("what it says, in one line; names in it are untrusted text")),
+    ])
 }
 
 pub(super) fn info_result() -> Value {

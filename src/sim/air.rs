@@ -65,6 +65,11 @@ pub(super) fn frame_len(data: &Data, sealed: bool) -> Option<usize> {
     (len <= MAX_FRAME).then_some(len)
 }
 
+/// Is there room for a signature in a packet that is not sealed?
+pub(super) fn signature_fits(data: &Data) -> bool {
+    data.encoded_len() + HEADER + SIGNATURE <= MAX_FRAME
+}
+
 /// One transmission of our radio.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transmission {
@@ -72,6 +77,8 @@ pub struct Transmission {
     pub at_ms: u64,
     /// Its packet id.
     pub id: crate::node::PacketId,
+    /// Whose packet it is: our own, or another's that our radio passes on.
+    pub from: crate::node::NodeNum,
     /// Whom it was for.
     pub to: crate::node::NodeNum,
     /// Length on the air, header included.

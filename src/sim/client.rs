@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use meshtastic::Message as _;
 use meshtastic::protobufs::{
-    Heartbeat, MeshPacket, PortNum, ToRadio, mesh_packet, routing, to_radio,
+    Heartbeat, MeshPacket, PortNum, ToRadio, from_radio, mesh_packet, routing, to_radio,
 };
 
 use super::stream::{Conn, Line};
 use super::world::{Event, World, micros};
+use crate::node::PacketId;
 
 /// A payload from here on does not fit the radio's own structures: the whole frame is dropped.
 const MALFORMED_FROM: usize = 235;
@@ -21,6 +22,17 @@ const IDLE_US: u64 = 900_000_000;
 const HANGUP_US: u64 = 100_000;
 /// Between two accepted texts.
 const TEXT_GAP_US: u64 = 2_000_000;
+
+/// A text that a client gave to the radio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtDoor {
+    /// Milliseconds after the start of the simulation.
+    pub at_ms: u64,
+    /// Its packet id.
+    pub id: PacketId,
+    /// False: dropped, for it came too soon after the last.
+    pub taken: bool,
+}
 
 impl World {
     /// A client comes. It evicts the one before. `None` while the radio is down.
@@ -70,6 +82,7 @@ impl World {
             return;
         }
         self.phone.last_input_us = self.now_us;
+        self.phone.spoken = true;
         match message.payload_variant {
             Some(to_radio::PayloadVariant::WantConfigId(nonce)) => self.handshake(nonce),
             Some(to_radio::PayloadVariant::Packet(packet)) => self.client_packet(packet),
@@ -86,9 +99,14 @@ impl World {
         self.phone.streaming = false;
         let frames = self.device.handshake(nonce, self.metrics());
         for variant in frames {
+            let metadata = matches!(variant, from_radio::PayloadVariant::Metadata(_));
             self.frame(variant);
+            if metadata {
+                self.region_presets();
+            }
         }
         self.phone.streaming = true;
+        self.replay(nonce);
         self.wake_client();
     }
 
@@ -113,7 +131,12 @@ impl World {
             return;
         }
         let port = data.portnum;
-        if !self.rate_allows(port) {
+        let taken = self.rate_allows(port);
+        if port == PortNum::TextMessageApp as i32 {
+            let (at_ms, id) = (self.now_us / 1000, PacketId(packet.id));
+            self.note_at_door(AtDoor { at_ms, id, taken });
+        }
+        if !taken {
             self.queue_status(0, packet.id);
             if port == PortNum::TextMessageApp as i32 {
                 self.refuse_rate(&packet);

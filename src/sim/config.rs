@@ -37,6 +37,8 @@ pub struct SimConfig {
     pub peers: Vec<SimPeer>,
     /// Chance that one hop between relays loses a packet, 0..=1.
     pub hop_loss: f32,
+    /// Relays know the way to each node, and repeat a direct packet once that they don't hear passed on.
+    pub routes: bool,
     /// Chance that a packet which came over relays comes a second time, 0..=1.
     pub duplicates: f32,
     /// Chance that a packet goes to another client of the same radio (a phone on Bluetooth) instead of
@@ -82,6 +84,7 @@ impl Default for SimConfig {
                 SimPeer::new("Mallory", NodeNum(0x0bad_cafe)),
             ],
             hop_loss: 0.0,
+            routes: true,
             duplicates: 0.0,
             stolen: 0.0,
             collisions: false,
@@ -205,6 +208,8 @@ pub struct SimPeer {
     pub forgets_our_key: bool,
     /// Names of the channels that it has; `None` for all of ours.
     pub channels: Option<Vec<String>>,
+    /// It broadcasts its telemetry so often; `None`: never, so that it is heard only when it says something.
+    pub beacon: Option<Duration>,
 }
 
 impl SimPeer {
@@ -224,6 +229,7 @@ impl SimPeer {
             ack_loss: 0.0,
             forgets_our_key: false,
             channels: None,
+            beacon: None,
         }
     }
 }

@@ -3,12 +3,14 @@
 //! Owns what survives a reboot, and the contents and order of the handshake. Must not send anything.
 
 use meshtastic::protobufs::{
-    Channel, ChannelSettings, Config, DeviceMetadata, DeviceMetrics, DeviceUiConfig, FileInfo,
-    HardwareModel, ModuleConfig, ModuleSettings, MyNodeInfo, NodeInfo, Position, User, channel,
-    config, from_radio::PayloadVariant, module_config,
+    Channel, Config, Data, DeviceMetadata, DeviceMetrics, DeviceUiConfig, FileInfo, HardwareModel,
+    ModuleConfig, MyNodeInfo, NodeInfo, Position, User, channel, config,
+    from_radio::PayloadVariant, module_config,
 };
 
-use super::config::{SimConfig, invented};
+use super::config::SimConfig;
+use super::newer::is_2_8;
+use super::settings::{channel_of, configs_of, modules};
 use crate::node::PublicKey;
 use tombolo_hw::lora::Modem;
 use tombolo_hw::region::Region;
@@ -50,6 +52,8 @@ pub(super) struct Saved {
 #[derive(Debug, Clone)]
 pub(super) struct KnownNode {
     pub info: NodeInfo,
+    /// Its last position or telemetry.
+    pub cached: Option<Data>,
     /// Written to its flash. The table is saved at most once a minute.
     pub saved: bool,
 }
@@ -143,7 +147,9 @@ impl Device {
     pub fn modem(&self) -> Option<Modem> {
         let lora = self.lora();
         let wide = self.region().is_some_and(|r| r.wide);
-        Modem::from_settings(
+        let newer = is_2_8(&self.firmware);
+        let modem_of = if newer { Modem::from_settings_2_8 } else { Modem::from_settings };
+        modem_of(
             lora.use_preset,
             lora.modem_preset,
             lora.bandwidth,
@@ -183,7 +189,7 @@ impl Device {
     /// Takes a line into the node table, in place of the one with this number.
     pub fn remember(&mut self, info: NodeInfo) {
         match self.node_mut(info.num) {
-            Some(known) => *known = KnownNode { info, saved: false },
+            Some(known) => (known.info, known.saved) = (info, false),
             None => {
                 if self.nodes.len() >= MAX_NODES {
                     let oldest =
@@ -192,7 +198,7 @@ impl Device {
                         self.nodes.remove(place);
                     }
                 }
-                self.nodes.push(KnownNode { info, saved: false });
+                self.nodes.push(KnownNode { info, cached: None, saved: false });
             }
         }
     }
@@ -254,8 +260,8 @@ impl Device {
             frames.extend(self.modules.iter().map(|m| {
                 PayloadVariant::ModuleConfig(ModuleConfig { payload_variant: Some(m.clone()) })
             }));
-            // Three modules that this firmware was built without: empty, but sent.
-            for _ in 0..3 {
+            // Modules that this firmware was built without, or whose settings it hides: empty, but sent.
+            for _ in 0..if is_2_8(&self.firmware) { 4 } else { 3 } {
                 frames.push(PayloadVariant::ModuleConfig(ModuleConfig::default()));
             }
         }
@@ -280,119 +286,4 @@ impl Device {
         frames.push(PayloadVariant::ConfigCompleteId(nonce));
         frames
     }
-}
-
-fn channel_of(config: &SimConfig, index: usize) -> Channel {
-    let role = match config.channels.get(index) {
-        Some(c) if c.disabled => channel::Role::Disabled,
-        Some(_) if index == 0 => channel::Role::Primary,
-        Some(_) => channel::Role::Secondary,
-        None => channel::Role::Disabled,
-    };
-    let settings = match config.channels.get(index) {
-        Some(c) => ChannelSettings {
-            // The first carries the well-known default key, the others an invented one.
-            psk: if index == 0 { vec![1] } else { invented(&c.name).to_vec() },
-            name: c.name.clone(),
-            module_settings: (index == 0)
-                .then(|| ModuleSettings { position_precision: 13, ..ModuleSettings::default() }),
-            ..ChannelSettings::default()
-        },
-        None => ChannelSettings::default(),
-    };
-    Channel {
-        index: i32::try_from(index).unwrap_or(0),
-        settings: Some(settings),
-        role: role as i32,
-    }
-}
-
-fn configs_of(sim: &SimConfig) -> Vec<config::PayloadVariant> {
-    use config::PayloadVariant as C;
-    vec![
-        C::Device(config::DeviceConfig {
-            role: sim.role,
-            node_info_broadcast_secs: 10800,
-            ..config::DeviceConfig::default()
-        }),
-        C::Position(config::PositionConfig {
-            position_broadcast_secs: 3600,
-            position_broadcast_smart_enabled: true,
-            gps_update_interval: 120,
-            position_flags: 811,
-            broadcast_smart_minimum_distance: 100,
-            broadcast_smart_minimum_interval_secs: 300,
-            gps_mode: config::position_config::GpsMode::NotPresent as i32,
-            ..config::PositionConfig::default()
-        }),
-        C::Power(config::PowerConfig {
-            wait_bluetooth_secs: 60,
-            sds_secs: u32::MAX,
-            ls_secs: 300,
-            min_wake_secs: 10,
-            ..config::PowerConfig::default()
-        }),
-        C::Network(config::NetworkConfig {
-            ntp_server: "meshtastic.pool.ntp.org".to_owned(),
-            ..config::NetworkConfig::default()
-        }),
-        C::Display(config::DisplayConfig {
-            screen_on_secs: 600,
-            ..config::DisplayConfig::default()
-        }),
-        C::Lora(sim.lora.shown()),
-        C::Bluetooth(config::BluetoothConfig {
-            enabled: true,
-            mode: config::bluetooth_config::PairingMode::FixedPin as i32,
-            fixed_pin: 123_456,
-        }),
-        C::Security(config::SecurityConfig {
-            public_key: sim.key.0.to_vec(),
-            // As invented as the public one: it opens nothing.
-            private_key: invented(&format!("simulated private key of {}", sim.name)).to_vec(),
-            serial_enabled: true,
-            is_managed: sim.managed,
-            ..config::SecurityConfig::default()
-        }),
-        C::Sessionkey(config::SessionkeyConfig {}),
-        C::DeviceUi(DeviceUiConfig::default()),
-    ]
-}
-
-fn modules() -> Vec<module_config::PayloadVariant> {
-    use module_config::PayloadVariant as M;
-    vec![
-        M::Mqtt(module_config::MqttConfig {
-            address: "mqtt.example.org".to_owned(),
-            root: "msh/EU_868".to_owned(),
-            encryption_enabled: true,
-            ..module_config::MqttConfig::default()
-        }),
-        M::Serial(module_config::SerialConfig::default()),
-        M::ExternalNotification(module_config::ExternalNotificationConfig::default()),
-        M::StoreForward(module_config::StoreForwardConfig::default()),
-        M::RangeTest(module_config::RangeTestConfig::default()),
-        M::Telemetry(module_config::TelemetryConfig {
-            device_update_interval: i32::MAX.unsigned_abs(),
-            ..module_config::TelemetryConfig::default()
-        }),
-        M::CannedMessage(module_config::CannedMessageConfig::default()),
-        M::Audio(module_config::AudioConfig::default()),
-        M::RemoteHardware(module_config::RemoteHardwareConfig::default()),
-        M::NeighborInfo(module_config::NeighborInfoConfig::default()),
-        M::AmbientLighting(module_config::AmbientLightingConfig {
-            current: 10,
-            red: 65,
-            green: 215,
-            blue: 224,
-            ..module_config::AmbientLightingConfig::default()
-        }),
-        M::DetectionSensor(module_config::DetectionSensorConfig {
-            minimum_broadcast_secs: 45,
-            detection_trigger_type: module_config::detection_sensor_config::TriggerType::LogicHigh
-                as i32,
-            ..module_config::DetectionSensorConfig::default()
-        }),
-        M::Paxcounter(module_config::PaxcounterConfig::default()),
-    ]
 }

@@ -1,331 +1,110 @@
-//! The simulated mesh around our radio: who hears what, when, and how peers' radios answer.
+//! The simulated air around our radio: who hears what, and when.
 //!
-//! Owns propagation over relays, loss, duplicates, and the peers' side of acks. Relays stand in
-//! rings: ring 1 is next to our radio, a peer with `hops` n is next to ring n.
+//! Owns propagation over relays, loss, duplicates, and what relays repeat. Relays stand in rings: ring 1 is
+//! next to our radio, a peer with `hops` n is next to ring n. Must not know what a packet says.
+//!
+//! A relay that knows the way passes a direct packet on, listens for the next one doing the same (or for the
+//! destination's ack), and repeats it once when it hears nothing. A broadcast is passed on once.
 
-use std::collections::VecDeque;
+use meshtastic::protobufs::PortNum;
 
-use meshtastic::Message as _;
-use meshtastic::protobufs::{Data, PortNum, routing};
-
-use super::air::{AirPacket, Lock, Recent};
+use super::air::AirPacket;
 use super::config::SimPeer;
-use super::device;
-use super::phone::routing_data;
 use super::router::last_byte;
-use super::world::{Event, HISTORY, World};
-use super::{SayTo, Saying};
-use crate::node::{NodeNum, PacketId};
+use super::world::{Event, World};
 
-/// Texts that are remembered for a peer; the oldest go first.
-const MAX_HEARD: usize = 10_000;
-/// Packets of one peer that wait for an ack at once; above it they are not repeated.
-const MAX_PENDING: usize = 32;
-/// Transmissions of a packet that wants an ack.
-const TRIES: u32 = 3;
+/// Transmissions of a relay that knows the way.
+const RELAY_TRIES: u32 = 2;
 
-/// A text as a peer's radio showed it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
-    /// Its id.
-    pub id: PacketId,
-    /// Its sender: always our radio.
-    pub from: NodeNum,
-    /// What it says. Invalid UTF-8 is replaced.
-    pub text: String,
-    /// Which text it answers.
-    pub reply_id: Option<PacketId>,
-    /// It is a reaction.
-    pub emoji: bool,
-    /// Sealed to the peer's key.
-    pub pki: bool,
-    /// The channel it came on, by our radio's index; `None` for a direct message.
-    pub channel: Option<u32>,
-    /// Milliseconds after the start of the simulation.
-    pub at_ms: u64,
-}
-
-/// A peer and its radio's memory.
-#[derive(Debug)]
-pub(super) struct Peer {
-    pub spec: SimPeer,
-    seen: Recent<(u32, u32)>,
-    pub heard: VecDeque<Heard>,
-    /// How many there were in all.
-    pub heard_total: u64,
-    pending: Vec<Pending>,
-}
-
-#[derive(Debug)]
-struct Pending {
-    packet: AirPacket,
-    sent: u32,
-}
-
-impl Peer {
-    pub fn new(spec: SimPeer) -> Peer {
-        Peer {
-            spec,
-            seen: Recent::new(HISTORY),
-            heard: VecDeque::new(),
-            heard_total: 0,
-            pending: Vec::new(),
-        }
-    }
+/// What all relays have transmitted: our packets and those for us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Relayed {
+    /// Transmissions.
+    pub count: u64,
+    /// Their time on air, µs.
+    pub airtime_us: u64,
 }
 
 impl World {
     /// Our radio has sent a packet: who hears it, over which relays.
     pub fn propagate(&mut self, packet: &AirPacket) {
         let airtime_us = self.airtime_us(packet);
-        let furthest = if packet.is_broadcast() {
-            self.peers.iter().map(|p| p.spec.hops).max().unwrap_or(0)
-        } else {
+        let destination = self.peers.iter().position(|p| p.spec.num.0 == packet.to);
+        let furthest = match destination {
+            _ if packet.is_broadcast() => self.peers.iter().map(|p| p.spec.hops).max().unwrap_or(0),
             // What is for a neighbour is not relayed.
-            self.peers.iter().find(|p| p.spec.num.0 == packet.to).map_or(0, |p| p.spec.hops)
+            Some(peer) => self.peers.get(peer).map_or(0, |p| p.spec.hops),
+            None => 0,
         };
         let mut at = self.now_us;
-        for ring in 0..=furthest.min(packet.hop_limit) {
-            if ring > 0 {
-                if self.rng.chance(self.config.hop_loss) {
-                    return;
-                }
+        self.reach(0, at, airtime_us, packet);
+        let furthest = furthest.min(packet.hop_limit);
+        if furthest == 0 || self.rng.chance(self.config.hop_loss) {
+            return;
+        }
+        for ring in 1..=furthest {
+            let copy = AirPacket {
+                hop_limit: packet.hop_limit - ring,
+                relay: relay_byte(ring),
+                ..packet.clone()
+            };
+            let to_destination = ring == furthest && !packet.is_broadcast();
+            let loss = match destination.and_then(|peer| self.peers.get(peer)) {
+                Some(peer) if to_destination && !peer.spec.reachable => 1.0,
+                Some(peer) if to_destination => peer.spec.loss,
+                _ => self.config.hop_loss,
+            };
+            let mut passed_on = None;
+            for attempt in 0..self.relay_tries(packet) {
                 at += self.relay_us(airtime_us);
+                if attempt > 0 {
+                    at += self.repeat_us(packet);
+                }
+                self.note_relayed(airtime_us);
                 if ring == 1 && !self.rng.chance(self.config.hop_loss) {
                     let (boot, id) = (self.boot, packet.id);
                     self.plan_carrier(at, airtime_us);
                     self.at(at, Event::OwnRelayed { boot, id, airtime_us });
                 }
-            }
-            let copy = AirPacket {
-                hop_limit: packet.hop_limit - ring,
-                relay: if ring == 0 { packet.relay } else { relay_byte(ring) },
-                ..packet.clone()
-            };
-            for peer in 0..self.peers.len() {
-                self.reach(peer, ring, at, airtime_us, &copy);
-            }
-        }
-    }
-
-    fn reach(&mut self, peer: usize, ring: u32, at: u64, airtime_us: u64, packet: &AirPacket) {
-        let Some(spec) = self.peers.get(peer).map(|p| &p.spec) else { return };
-        let concerned = packet.is_broadcast() || spec.num.0 == packet.to;
-        if !concerned || spec.hops != ring {
-            return;
-        }
-        let loss = spec.loss;
-        if !self.rng.chance(loss) {
-            self.at(at, Event::PeerHears { peer, packet: Box::new(packet.clone()) });
-        }
-        if ring > 0 && self.rng.chance(self.config.duplicates) && !self.rng.chance(loss) {
-            let later = at + self.relay_us(airtime_us);
-            self.at(later, Event::PeerHears { peer, packet: Box::new(packet.clone()) });
-        }
-    }
-
-    /// A packet of our radio arrives at a peer.
-    pub fn peer_hears(&mut self, index: usize, packet: AirPacket) {
-        let our_key = self.device.key;
-        let channel = match &packet.lock {
-            Lock::Channel(name) if packet.is_broadcast() => self.device.channel_index(name),
-            _ => None,
-        };
-        let at_ms = self.now_us / 1000;
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        if !peer.spec.reachable {
-            return;
-        }
-        let for_it = packet.to == peer.spec.num.0;
-        let new = peer.seen.insert((packet.from, packet.id));
-        let opened = match &packet.lock {
-            Lock::Sealed { .. } if peer.spec.forgets_our_key || peer.spec.key.is_none() => {
-                Err(routing::Error::PkiUnknownPubkey)
-            }
-            Lock::Sealed { by, to } if *by == our_key && Some(*to) == peer.spec.key => Ok(()),
-            Lock::Sealed { .. } => Err(routing::Error::NoChannel),
-            Lock::Channel(name) => match &peer.spec.channels {
-                Some(has) if !has.contains(name) => Err(routing::Error::NoChannel),
-                _ => Ok(()),
-            },
-        };
-        if let Err(reason) = opened {
-            if for_it && packet.want_ack {
-                self.peer_answers(index, &packet, reason, false);
-            }
-            return;
-        }
-        let sealed = matches!(packet.lock, Lock::Sealed { .. });
-        match PortNum::try_from(packet.data.portnum) {
-            // A direct text in the open is refused by current firmware.
-            Ok(PortNum::TextMessageApp) if new && (packet.is_broadcast() || sealed) => {
-                if peer.heard.len() >= MAX_HEARD {
-                    peer.heard.pop_front();
+                let reached = self.reach(ring, at, airtime_us, &copy);
+                let arrived = if to_destination { reached } else { !self.rng.chance(loss) };
+                if arrived {
+                    passed_on = passed_on.or(Some(at));
                 }
-                peer.heard_total += 1;
-                peer.heard.push_back(Heard {
-                    id: PacketId(packet.id),
-                    from: NodeNum(packet.from),
-                    text: String::from_utf8_lossy(&packet.data.payload).into_owned(),
-                    reply_id: (packet.data.reply_id != 0).then_some(PacketId(packet.data.reply_id)),
-                    emoji: packet.data.emoji != 0,
-                    pki: sealed,
-                    channel,
-                    at_ms,
-                });
-            }
-            Ok(PortNum::NodeinfoApp) => {
-                peer.spec.forgets_our_key = false;
-                if for_it && new && packet.data.want_response {
-                    self.peer_introduces_itself(index, packet.id);
+                if passed_on.is_some() && !self.rng.chance(loss) {
+                    break; // it hears the next one
                 }
             }
-            Ok(PortNum::RoutingApp) if for_it => {
-                peer.pending.retain(|p| p.packet.id != packet.data.request_id);
-                let unknown = routing_data(routing::Error::PkiUnknownPubkey as i32, 0).payload;
-                if new && packet.data.payload == unknown {
-                    // Our radio has no key of it: it introduces itself, as ours would.
-                    self.peer_introduces_itself(index, 0);
-                }
+            let Some(arrival) = passed_on else { return };
+            at = arrival;
+        }
+    }
+
+    /// A transmission of a ring (0: ours) reaches the peers next to it. Did any of those concerned hear it?
+    fn reach(&mut self, ring: u32, at: u64, airtime_us: u64, packet: &AirPacket) -> bool {
+        let mut heard = false;
+        for peer in 0..self.peers.len() {
+            let Some(spec) = self.peers.get(peer).map(|p| &p.spec) else { continue };
+            let concerned = packet.is_broadcast() || spec.num.0 == packet.to;
+            if !concerned || spec.hops != ring {
+                continue;
             }
-            _ => {}
-        }
-        if for_it && packet.want_ack {
-            // An ack of a text wants an ack itself; an ack of that does not.
-            let text = packet.data.portnum == PortNum::TextMessageApp as i32;
-            self.peer_answers(index, &packet, routing::Error::None, text);
-        }
-    }
-
-    /// A peer's names and key for our radio.
-    fn peer_introduces_itself(&mut self, index: usize, request_id: u32) {
-        let Some(spec) = self.peers.get(index).map(|p| p.spec.clone()) else { return };
-        let short: String = spec.name.chars().take(3).collect();
-        let user = device::user(spec.num.0, &spec.name, &short.to_uppercase(), spec.key);
-        let packet = AirPacket {
-            from: spec.num.0,
-            to: self.device.num,
-            id: 0,
-            data: Data {
-                portnum: PortNum::NodeinfoApp as i32,
-                payload: user.encode_to_vec(),
-                request_id,
-                bitfield: Some(0),
-                ..Data::default()
-            },
-            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
-            hop_limit: 3,
-            hop_start: 3,
-            want_ack: false,
-            via_mqtt: false,
-            signed: false,
-            relay: last_byte(spec.num.0),
-        };
-        self.peer_sends(index, packet);
-    }
-
-    fn peer_answers(
-        &mut self,
-        index: usize,
-        packet: &AirPacket,
-        reason: routing::Error,
-        want_ack: bool,
-    ) {
-        let Some(peer) = self.peers.get(index) else { return };
-        let used = packet.hop_start.saturating_sub(packet.hop_limit);
-        let ack_of_ack = packet.data.portnum == PortNum::RoutingApp as i32;
-        let hops = if ack_of_ack { used } else { (used + 2).min(7) };
-        let answer = AirPacket {
-            from: peer.spec.num.0,
-            to: packet.from,
-            id: 0,
-            data: routing_data(reason as i32, packet.id),
-            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
-            hop_limit: hops,
-            hop_start: hops,
-            want_ack,
-            via_mqtt: false,
-            signed: false,
-            relay: last_byte(peer.spec.num.0),
-        };
-        self.peer_sends(index, answer);
-    }
-
-    /// A peer's owner says something; the id of the packet, 0 when it does not fit the air.
-    pub fn peer_says(&mut self, index: usize, saying: &Saying) -> u32 {
-        let Some(spec) = self.peers.get(index).map(|p| p.spec.clone()) else { return 0 };
-        let reply_id = saying.reply_id.map_or(0, |id| id.0);
-        let data = text_data(&saying.text, reply_id, saying.emoji);
-        let primary = self.device.channel_name(0).unwrap_or_default().to_owned();
-        let (to, lock) = match (saying.to, spec.key) {
-            (SayTo::Direct, Some(key)) if !saying.in_the_open => {
-                (self.device.num, Lock::Sealed { by: key, to: self.device.key })
+            let (loss, reachable) = (spec.loss, spec.reachable);
+            if !self.rng.chance(loss) {
+                heard |= reachable;
+                self.at(at, Event::PeerHears { peer, packet: Box::new(packet.clone()) });
             }
-            (SayTo::Direct, _) => (self.device.num, Lock::Channel(primary)),
-            (SayTo::Channel(index), _) => {
-                // A channel that we don't have is one that we can't open.
-                let name = self.device.channel_name(index).unwrap_or("\u{1}not ours");
-                (u32::MAX, Lock::Channel(name.to_owned()))
+            if ring > 0 && self.rng.chance(self.config.duplicates) && !self.rng.chance(loss) {
+                heard |= reachable;
+                let later = at + self.relay_us(airtime_us);
+                self.at(later, Event::PeerHears { peer, packet: Box::new(packet.clone()) });
             }
-        };
-        let packet = AirPacket {
-            from: saying.claims.unwrap_or(spec.num).0,
-            to,
-            id: saying.id.map_or_else(|| self.rng.id(), |id| id.0),
-            data,
-            lock,
-            hop_limit: 3,
-            hop_start: 3,
-            want_ack: saying.want_ack && saying.to == SayTo::Direct,
-            via_mqtt: saying.via_mqtt,
-            signed: saying.signed && saying.to != SayTo::Direct,
-            relay: last_byte(spec.num.0),
-        };
-        if packet.frame_len().is_none() {
-            return 0;
         }
-        self.peer_sends(index, packet)
+        heard
     }
 
-    /// A peer's radio sends a packet, and again until it is acked if it wants that.
-    pub fn peer_sends(&mut self, index: usize, mut packet: AirPacket) -> u32 {
-        if packet.id == 0 {
-            packet.id = self.rng.id();
-        }
-        let id = packet.id;
-        if packet.want_ack
-            && let Some(peer) = self.peers.get_mut(index)
-            && peer.pending.len() < MAX_PENDING
-        {
-            peer.pending.push(Pending { packet: packet.clone(), sent: 1 });
-            self.plan_peer_retry(index, &packet);
-        }
-        self.peer_transmits(index, packet);
-        id
-    }
-
-    fn plan_peer_retry(&mut self, peer: usize, packet: &AirPacket) {
-        let len = packet.frame_len().unwrap_or(255);
-        let ms = self.modem().map_or(5000, |m| m.retransmission_ms(len, 0));
-        let by = self.real(u64::from(ms) * 1000);
-        self.after(by, Event::PeerRetry { peer, id: packet.id });
-    }
-
-    pub fn peer_retry(&mut self, index: usize, id: u32) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let Some(place) = peer.pending.iter().position(|p| p.packet.id == id) else { return };
-        let Some(pending) = peer.pending.get_mut(place) else { return };
-        if pending.sent >= TRIES {
-            peer.pending.remove(place);
-            return;
-        }
-        pending.sent += 1;
-        let packet = pending.packet.clone();
-        self.plan_peer_retry(index, &packet);
-        self.peer_transmits(index, packet);
-    }
-
-    fn peer_transmits(&mut self, index: usize, packet: AirPacket) {
+    /// A peer's radio transmits: whether and when our radio hears it.
+    pub fn peer_transmits(&mut self, index: usize, packet: AirPacket) {
         let airtime_us = self.airtime_us(&packet);
         let Some(peer) = self.peers.get(index) else { return };
         let SimPeer { hops, loss, snr, rssi, reachable, drop_acks, ack_loss, .. } =
@@ -341,32 +120,42 @@ impl World {
         if lost || hops > packet.hop_limit {
             return;
         }
-        if hops > 0
-            && let Some(peer) = self.peers.get_mut(index)
-        {
+        if hops > 0 && !self.rng.chance(loss) {
             // It hears the relay next to it: an ack, for its firmware.
-            peer.pending.retain(|p| p.packet.id != packet.id);
+            self.peer_relayed(index, packet.id);
         }
-        for _ in 0..hops {
-            if self.rng.chance(self.config.hop_loss) {
-                return;
+        let mut arrivals = vec![at];
+        for ring in (1..=hops).rev() {
+            let Some(first) = arrivals.first() else { return };
+            at = *first;
+            arrivals.clear();
+            for attempt in 0..self.relay_tries(&packet) {
+                at += self.relay_us(airtime_us);
+                if attempt > 0 {
+                    at += self.repeat_us(&packet);
+                }
+                self.note_relayed(airtime_us);
+                let loss = self.config.hop_loss;
+                if !self.rng.chance(loss) {
+                    arrivals.push(at);
+                }
+                if !arrivals.is_empty() && !self.rng.chance(loss) {
+                    break;
+                }
             }
-            at += self.relay_us(airtime_us);
+            if ring == 1 && !arrivals.is_empty() && self.rng.chance(self.config.duplicates) {
+                arrivals.push(at + self.relay_us(airtime_us));
+            }
         }
         let arriving = AirPacket {
             hop_limit: packet.hop_limit - hops,
             relay: if hops == 0 { packet.relay } else { relay_byte(1) },
             ..packet
         };
-        let twice = hops > 0 && self.rng.chance(self.config.duplicates);
-        if twice {
-            let later = at + self.relay_us(airtime_us);
-            let packet = Box::new(arriving.clone());
-            self.plan_carrier(later, airtime_us);
-            self.at(later, Event::RadioHears { packet, snr, rssi });
+        for at in arrivals {
+            self.plan_carrier(at, airtime_us);
+            self.at(at, Event::RadioHears { packet: Box::new(arriving.clone()), snr, rssi });
         }
-        self.plan_carrier(at, airtime_us);
-        self.at(at, Event::RadioHears { packet: Box::new(arriving), snr, rssi });
     }
 
     /// Something of that length will have arrived at our radio by then.
@@ -388,25 +177,24 @@ impl World {
         self.real(pause + airtime_us)
     }
 
-    /// Where a peer of that name or number is.
-    pub fn peer_index(&self, name: &str) -> Option<usize> {
-        self.peers.iter().position(|p| p.spec.name == name)
+    /// How long a relay listens for the next one before it repeats a packet.
+    fn repeat_us(&self, packet: &AirPacket) -> u64 {
+        let len = packet.frame_len().unwrap_or(255);
+        let ms = self.modem().map_or(5000, |m| m.retransmission_ms(len, 0));
+        self.real(u64::from(ms) * 1000)
+    }
+
+    fn relay_tries(&self, packet: &AirPacket) -> u32 {
+        if self.config.routes && !packet.is_broadcast() { RELAY_TRIES } else { 1 }
+    }
+
+    fn note_relayed(&mut self, airtime_us: u64) {
+        self.relayed.count += 1;
+        self.relayed.airtime_us += airtime_us;
     }
 }
 
 /// By which byte the relay of a ring names itself.
 fn relay_byte(ring: u32) -> u8 {
     0x50u8.wrapping_add(last_byte(ring))
-}
-
-/// A text as it goes over the air.
-pub(super) fn text_data(text: &[u8], reply_id: u32, emoji: bool) -> Data {
-    Data {
-        portnum: PortNum::TextMessageApp as i32,
-        payload: text.to_vec(),
-        reply_id,
-        emoji: u32::from(emoji),
-        bitfield: Some(0),
-        ..Data::default()
-    }
 }

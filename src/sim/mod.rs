@@ -11,13 +11,18 @@ mod air;
 mod client;
 mod config;
 mod device;
+mod distance;
 mod engine;
 mod ether;
+mod newer;
+mod peers;
 mod phone;
 mod pty;
 mod receive;
 mod router;
 mod scenario;
+mod settings;
+mod stats;
 mod stream;
 mod world;
 
@@ -33,9 +38,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::node::{NodeNum, PacketId, PublicKey};
 pub use air::Transmission;
+pub use client::AtDoor;
 pub use config::{SimChannel, SimConfig, SimPeer, key_for};
 use engine::Shared;
-pub use ether::Heard;
+pub use ether::Relayed;
+pub use peers::Heard;
 pub use scenario::{Scenario, ScenarioError};
 use world::{Event, World};
 
@@ -274,6 +281,16 @@ impl Sim {
         self.shared.with(|world| world.log.iter().cloned().collect())
     }
 
+    /// The texts that clients gave to our radio, oldest first. Repetitions of a known id are not among them.
+    pub fn door(&self) -> Vec<AtDoor> {
+        self.shared.with(|world| world.door.iter().copied().collect())
+    }
+
+    /// What the relays have put on the air so far.
+    pub fn relayed(&self) -> Relayed {
+        self.shared.with(|world| world.relayed)
+    }
+
     /// Changes a peer while the mesh runs.
     ///
     /// # Panics
@@ -287,7 +304,7 @@ impl Sim {
 
     /// One more peer. Our radio does not know it before it is heard.
     pub fn add_peer(&self, peer: SimPeer) {
-        self.shared.with(|world| world.peers.push(ether::Peer::new(peer)));
+        self.shared.with(|world| world.add_peer(peer));
     }
 
     /// Is there a peer of that name?

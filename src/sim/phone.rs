@@ -39,6 +39,8 @@ pub(super) struct Phone {
     pub last: Vec<(i32, u64)>,
     pub last_input_us: u64,
     pub heartbeat: bool,
+    /// A client has said something since the radio started.
+    pub spoken: bool,
     statuses: VecDeque<QueueStatus>,
     notices: VecDeque<ClientNotification>,
     /// With whether the radio has checked a signature.
@@ -60,6 +62,7 @@ impl Default for Phone {
             last: Vec::new(),
             last_input_us: 0,
             heartbeat: false,
+            spoken: false,
             statuses: VecDeque::new(),
             notices: VecDeque::new(),
             packets: VecDeque::new(),
@@ -184,21 +187,7 @@ impl World {
             time: self.radio_time(),
             variant: Some(telemetry::Variant::DeviceMetrics(self.metrics())),
         };
-        let packet = MeshPacket {
-            from: self.device.num,
-            to: u32::MAX,
-            id: self.rng.id(),
-            priority: mesh_packet::Priority::Background as i32,
-            hop_limit: self.device.lora().hop_limit,
-            rx_time: self.radio_time(),
-            payload_variant: Some(mesh_packet::PayloadVariant::Decoded(Data {
-                portnum: PortNum::TelemetryApp as i32,
-                payload: telemetry.encode_to_vec(),
-                ..Data::default()
-            })),
-            ..MeshPacket::default()
-        };
-        self.show_client(packet, false);
+        self.own_telemetry(&telemetry);
     }
 
     /// What the radio says of itself.
@@ -291,7 +280,9 @@ impl World {
 
     /// A line of the firmware's log, where it is wanted.
     pub fn debug(&self, place: &str, line: &str) {
-        if self.config.debug_text {
+        // Since 2.8 the text ends with the first word of a client that speaks protobuf.
+        let silenced = self.is_2_8() && self.phone.spoken;
+        if self.config.debug_text && !silenced {
             let uptime = self.now_us.saturating_sub(self.booted_us) / 1_000_000;
             self.raw_to_client(
                 format!(

@@ -4,12 +4,14 @@
 //! client. Must not know who really sent a packet: a radio doesn't either.
 
 use meshtastic::Message as _;
+use meshtastic::protobufs::config::device_config::Role;
 use meshtastic::protobufs::{
     Data, MeshPacket, NodeInfo, PortNum, Routing, User, mesh_packet, routing,
 };
 
 use super::air::{AirPacket, Lock};
 use super::device::user;
+use super::router::last_byte;
 use super::world::World;
 
 /// What the radio can make of a packet.
@@ -29,7 +31,9 @@ impl World {
         }
         let airtime = self.airtime_us(&packet);
         self.hear_airtime(airtime);
+        self.counters.heard += 1;
         if self.has_collided() {
+            self.counters.bad += 1;
             return;
         }
         self.debug(
@@ -44,12 +48,15 @@ impl World {
         let to_us = packet.to == self.device.num;
         let new = packet.id == 0 || self.seen.insert((packet.from, packet.id));
         let opened = self.open(&packet);
-        if to_us && packet.want_ack {
+        // A copy that came over relays is not acked again: flooding has made the ack redundant.
+        if to_us && packet.want_ack && (new || packet.hop_start == packet.hop_limit) {
             self.answer(&packet, &opened);
         }
         if !new {
+            self.counters.known += 1;
             return;
         }
+        self.pass_on(&packet);
         self.note_node(&packet, snr);
         let signed = packet.signed && matches!(opened, Opened::Channel(_));
         let mut shown = MeshPacket {
@@ -81,6 +88,12 @@ impl World {
             }
             Opened::Channel(index) => {
                 self.learn(&packet);
+                let cached = [PortNum::PositionApp as i32, PortNum::TelemetryApp as i32];
+                if let Some(node) = self.device.node_mut(packet.from)
+                    && cached.contains(&packet.data.portnum)
+                {
+                    node.cached = Some(packet.data.clone());
+                }
                 shown.channel = index;
                 shown.payload_variant = Some(mesh_packet::PayloadVariant::Decoded(packet.data));
             }
@@ -93,6 +106,48 @@ impl World {
         if to_us || shown.to == u32::MAX {
             self.show_client(shown, signed);
         }
+    }
+
+    /// A radio that is no mute client passes on what is not for itself, once, and pays for it with its own airtime.
+    fn pass_on(&mut self, packet: &AirPacket) {
+        let mute = self.device.owner.role == Role::ClientMute as i32;
+        if mute || packet.to == self.device.num || packet.hop_limit == 0 || self.over_duty() {
+            return;
+        }
+        let copy = AirPacket {
+            hop_limit: packet.hop_limit - 1,
+            relay: last_byte(self.device.num),
+            ..packet.clone()
+        };
+        let priority = mesh_packet::Priority::Default as i32;
+        if self.enqueue(copy, priority, 1).is_err() {
+            self.debug("Router", "not passed on");
+        }
+    }
+
+    /// Our radio begins to hear something. It waits with its own, and if it was not silent before, the
+    /// two have met.
+    pub fn carrier(&mut self, until_us: u64) {
+        if self.config.collisions && self.now_us < self.tx.busy_until_us.max(self.tx.sends_until_us)
+        {
+            // Receptions that are under way at once: few. Taken out again when they end.
+            self.tx.collided.push(until_us);
+        }
+        self.tx.busy_until_us = self.tx.busy_until_us.max(until_us);
+    }
+
+    /// Was what ends now disturbed?
+    pub fn has_collided(&mut self) -> bool {
+        let now = self.now_us;
+        let hit = self.tx.collided.contains(&now);
+        self.tx.collided.retain(|end| *end > now);
+        hit
+    }
+
+    /// Airtime of others: the channel is busy, and timers wait.
+    pub fn hear_airtime(&mut self, airtime_us: u64) {
+        self.meter.heard(self.now_us, airtime_us);
+        self.postpone(0, airtime_us);
     }
 
     fn open(&self, packet: &AirPacket) -> Opened {
@@ -117,7 +172,7 @@ impl World {
         }
     }
 
-    /// The radio's own ack or refusal, whoever is attached. A repeated packet is acked again.
+    /// The radio's own ack or refusal, whoever is attached.
     fn answer(&mut self, packet: &AirPacket, opened: &Opened) {
         let used = packet.hop_start.saturating_sub(packet.hop_limit);
         let is_ack = packet.data.portnum == PortNum::RoutingApp as i32;

@@ -6,7 +6,7 @@
 use meshtastic::Message as _;
 use meshtastic::protobufs::{Data, MeshPacket, PortNum, mesh_packet, routing};
 
-use super::air::{AirPacket, Lock, Transmission, frame_len};
+use super::air::{self, AirPacket, Lock, Transmission, frame_len};
 use super::phone::routing_data;
 use super::world::{Event, World};
 use crate::node::{NodeNum, PacketId, PublicKey};
@@ -31,11 +31,11 @@ pub(super) struct Transmitter {
     pending: Vec<Pending>,
     order: u64,
     /// Until when others are heard.
-    busy_until_us: u64,
+    pub busy_until_us: u64,
     /// Until when it transmits.
     pub sends_until_us: u64,
     /// What arrives by then has met something else on its way, and is lost if that is wanted.
-    collided: Vec<u64>,
+    pub collided: Vec<u64>,
     ready_planned: bool,
 }
 
@@ -62,7 +62,7 @@ impl Transmitter {
 }
 
 /// Why a packet does not go out.
-enum Refusal {
+pub(super) enum Refusal {
     /// The client is told by a packet too.
     Nak(routing::Error),
     /// Only the `QueueStatus` tells.
@@ -110,6 +110,11 @@ impl World {
         }
         let wanted = packet.pki_encrypted.then_some(packet.public_key.as_slice());
         let lock = self.lock_for(packet.to, packet.channel, &data, wanted)?;
+        // 2.8 signs what it broadcasts, where that still fits.
+        let signed = self.is_2_8()
+            && packet.to == u32::MAX
+            && !self.device.owner.is_licensed
+            && air::signature_fits(&data);
         let priority = match PortNum::try_from(data.portnum) {
             _ if packet.priority != 0 => packet.priority,
             Ok(PortNum::TextMessageApp | PortNum::AdminApp) => mesh_packet::Priority::High as i32,
@@ -126,7 +131,7 @@ impl World {
             hop_start: hop_limit,
             want_ack: packet.want_ack,
             via_mqtt: false,
-            signed: false,
+            signed,
             relay: last_byte(self.device.num),
         };
         self.submit(air, priority)
@@ -179,7 +184,7 @@ impl World {
 
     /// Has the last hour taken more than the region allows? Looked at before sending, so that one
     /// packet overshoots.
-    fn over_duty(&self) -> bool {
+    pub fn over_duty(&self) -> bool {
         let share = self.device.region().map_or(10_000, |r| r.duty_permyriad);
         share < 10_000
             && !self.device.lora().override_duty_cycle
@@ -197,7 +202,12 @@ impl World {
         self.enqueue(packet, priority, 1)
     }
 
-    fn enqueue(&mut self, packet: AirPacket, priority: i32, attempt: u32) -> Result<(), Refusal> {
+    pub fn enqueue(
+        &mut self,
+        packet: AirPacket,
+        priority: i32,
+        attempt: u32,
+    ) -> Result<(), Refusal> {
         if self.device.region().is_none()
             || !self.device.lora().tx_enabled
             || self.modem().is_none()
@@ -252,9 +262,12 @@ impl World {
         let bytes = packet.frame_len().unwrap_or(255);
         let airtime_us = modem.time_on_air_us(bytes);
         self.meter.sent(self.now_us, u64::from(airtime_us));
+        self.counters.sent += 1;
+        self.counters.relayed += u32::from(packet.from != self.device.num);
         self.log(Transmission {
             at_ms: self.now_us / 1000,
             id: PacketId(packet.id),
+            from: NodeNum(packet.from),
             to: NodeNum(packet.to),
             bytes,
             airtime_us,
@@ -270,7 +283,8 @@ impl World {
     }
 
     pub fn tx_done(&mut self) {
-        if let Some(packet) = self.tx.on_air.take() {
+        // Of what it passed on for others only the airtime matters here.
+        if let Some(packet) = self.tx.on_air.take().filter(|p| p.from == self.device.num) {
             self.propagate(&packet);
         }
         self.plan_tx();
@@ -335,31 +349,6 @@ impl World {
         if self.settled(id) {
             self.tell_self(routing::Error::None as i32, id);
         }
-    }
-
-    /// Our radio begins to hear something. It waits with its own, and if it was not silent before, the
-    /// two have met.
-    pub fn carrier(&mut self, until_us: u64) {
-        if self.config.collisions && self.now_us < self.tx.busy_until_us.max(self.tx.sends_until_us)
-        {
-            // Receptions that are under way at once: few. Taken out again when they end.
-            self.tx.collided.push(until_us);
-        }
-        self.tx.busy_until_us = self.tx.busy_until_us.max(until_us);
-    }
-
-    /// Was what ends now disturbed?
-    pub fn has_collided(&mut self) -> bool {
-        let now = self.now_us;
-        let hit = self.tx.collided.contains(&now);
-        self.tx.collided.retain(|end| *end > now);
-        hit
-    }
-
-    /// Airtime of others: the channel is busy, and timers wait.
-    pub fn hear_airtime(&mut self, airtime_us: u64) {
-        self.meter.heard(self.now_us, airtime_us);
-        self.postpone(0, airtime_us);
     }
 
     /// An ack or a refusal of the radio itself, over the air. It is never sealed.

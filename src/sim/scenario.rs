@@ -3,13 +3,13 @@
 //! Owns the file's form and its errors, and playing it. Everything is checked when it is read, so
 //! that nothing in it can stop a running simulation. Times are in seconds after the start:
 //! ```toml
-//! seed = 1                 # also: speed, hop_loss, duplicates
+//! seed = 1                 # also: speed, hop_loss, duplicates, collisions, stolen
 //! [radio]
-//! region = "EU_868"        # also: name, preset, channels, debug_text
+//! region = "EU_868"        # also: name, preset, channels, debug_text, firmware, relays, bridge
 //! [[peer]]                 # without any, the default ones
 //! name = "Ana"
 //! id = "!a1b2c3d4"
-//! hops = 1                 # also: key, known, snr, loss, ack_loss, reachable
+//! hops = 1                 # also: key, known, snr, loss, ack_loss, reachable, metres, beacon
 //! [[say]]
 //! at = 5
 //! peer = "Ana"
@@ -30,11 +30,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::Instant;
+use tombolo_hw::lora::Modem;
 use tombolo_hw::preset::Preset;
 use tombolo_hw::region::Region;
 
 use super::config::{SimChannel, SimConfig, SimPeer};
-use super::ether::text_data;
+use super::peers::text_data;
 use super::{SayTo, Saying, Sim, air};
 use crate::node::{NodeNum, PublicKey};
 
@@ -82,6 +83,8 @@ struct File {
     speed: Option<u32>,
     hop_loss: Option<f32>,
     duplicates: Option<f32>,
+    collisions: bool,
+    stolen: Option<f32>,
     radio: RadioLine,
     peer: Vec<PeerLine>,
     say: Vec<SayLine>,
@@ -98,6 +101,12 @@ struct RadioLine {
     preset: Option<String>,
     channels: Option<Vec<String>>,
     debug_text: bool,
+    /// `2.7…` or `2.8…`: the simulator behaves as that does.
+    firmware: Option<String>,
+    /// It passes on what others send.
+    relays: bool,
+    /// A UART bridge: its port stays there when the radio restarts.
+    bridge: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,8 +120,11 @@ struct PeerLine {
     #[serde(default)]
     hops: u32,
     snr: Option<f32>,
-    #[serde(default)]
-    loss: f32,
+    loss: Option<f32>,
+    /// From our radio, or from the relay next to it: signal and loss follow, where they are not given.
+    metres: Option<f32>,
+    /// Its telemetry is broadcast so often.
+    beacon: Option<f64>,
     #[serde(default)]
     ack_loss: f32,
     #[serde(default = "yes")]
@@ -177,9 +189,12 @@ impl Scenario {
         config.speed = file.speed.unwrap_or(config.speed);
         config.hop_loss = chance("hop_loss", file.hop_loss.unwrap_or(0.0))?;
         config.duplicates = chance("duplicates", file.duplicates.unwrap_or(0.0))?;
+        config.collisions = file.collisions;
+        config.stolen = chance("stolen", file.stolen.unwrap_or(0.0))?;
         radio(&mut config, file.radio)?;
         if !file.peer.is_empty() {
-            config.peers = peers(file.peer)?;
+            let modem = Preset::from_code(config.lora.preset).map(|preset| preset.modem(false));
+            config.peers = peers(file.peer, modem)?;
         }
         let mut steps = Vec::new();
         for line in file.say {
@@ -258,10 +273,20 @@ fn radio(config: &mut SimConfig, line: RadioLine) -> Result<(), String> {
         config.channels = channels.iter().map(|name| SimChannel::named(name)).collect();
     }
     config.debug_text = line.debug_text;
+    if let Some(firmware) = line.firmware {
+        if !firmware.starts_with("2.7.") && !firmware.starts_with("2.8.") {
+            return Err(format!("no firmware `{firmware}`: 2.7.x or 2.8.x"));
+        }
+        config.firmware = firmware;
+    }
+    if line.relays {
+        config.role = 0; // CLIENT
+    }
+    config.reboot_closes = !line.bridge;
     Ok(())
 }
 
-fn peers(lines: Vec<PeerLine>) -> Result<Vec<SimPeer>, String> {
+fn peers(lines: Vec<PeerLine>, modem: Option<Modem>) -> Result<Vec<SimPeer>, String> {
     if lines.len() > MAX_PEERS {
         return Err(format!("at most {MAX_PEERS} peers"));
     }
@@ -276,13 +301,24 @@ fn peers(lines: Vec<PeerLine>) -> Result<Vec<SimPeer>, String> {
         if line.hops > 7 {
             return Err(format!("peer `{}`: hops is 0 to 7", line.name));
         }
-        let plain = SimPeer::new(&line.name, line.id);
+        let mut plain = SimPeer::new(&line.name, line.id);
+        if let Some(metres) = line.metres {
+            if !(1.0..=100_000.0).contains(&metres) {
+                return Err(format!("peer `{}`: metres is 1 to 100000", line.name));
+            }
+            plain = modem.map_or(plain.clone(), |modem| plain.at(metres, &modem));
+        }
+        let beacon = line.beacon.map(|every| seconds("beacon", every)).transpose()?;
+        if beacon.is_some_and(|every| every < Duration::from_secs(1)) {
+            return Err(format!("peer `{}`: beacon is 1 second or more", line.name));
+        }
         peers.push(SimPeer {
             key: line.key.or(plain.key),
             known: line.known,
             hops: line.hops,
             snr: line.snr.unwrap_or(plain.snr),
-            loss: chance("loss", line.loss)?,
+            loss: chance("loss", line.loss.unwrap_or(plain.loss))?,
+            beacon,
             ack_loss: chance("ack_loss", line.ack_loss)?,
             reachable: line.reachable,
             ..plain
@@ -334,92 +370,4 @@ fn chance(key: &str, value: f32) -> Result<f32, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_scenario_plays_at_its_times() {
-        let scenario = Scenario::parse(
-            r#"
-            seed = 7
-            [radio]
-            region = "US"
-            preset = "SHORT_FAST"
-            channels = ["", "bots"]
-            [[peer]]
-            name = "Eve"
-            id = "!00000100"
-            hops = 2
-            [[say]]
-            at = 10
-            every = 60
-            peer = "Eve"
-            text = "hello"
-            [[change]]
-            at = 100
-            peer = "Eve"
-            reachable = false
-            "#,
-        )
-        .unwrap();
-        let sim = Sim::start(scenario.config.clone());
-        let playing = async { scenario.play(&sim).await };
-        let watching = async {
-            let mut begun = Vec::new();
-            for wanted in [9, 11, 69, 75, 110, 200] {
-                tokio::time::sleep_until(
-                    Instant::now() + Duration::from_millis(wanted * 1000 - sim.now_ms()),
-                )
-                .await;
-                let acks = sim.transmissions().iter().filter(|t| t.attempt == 1).count();
-                begun.push(acks);
-            }
-            begun
-        };
-        tokio::select! {
-            () = playing => panic!("it repeats for ever"),
-            acks = watching => assert_eq!(acks, [0, 1, 1, 2, 2, 2]),
-        }
-    }
-
-    #[test]
-    fn the_documented_example_is_right() {
-        let source = include_str!("scenario.rs");
-        let example = source.split("//! ```").nth(1).unwrap().trim_start_matches("toml");
-        let text = example.replace("//!", "");
-        let scenario = Scenario::parse(&text).unwrap();
-        assert_eq!((scenario.config.peers.len(), scenario.steps.len()), (1, 4));
-    }
-
-    #[test]
-    fn what_is_wrong_is_said() {
-        let cases = [
-            ("sed = 1", "unknown field `sed`"),
-            ("[radio]\nregion = \"EU868\"", "EU_868"),
-            ("[radio]\npreset = \"FAST\"", "LONG_FAST"),
-            ("[[say]]\nat = 1\npeer = \"Nobody\"\ntext = \"x\"", "Ana, Ben, Mallory"),
-            ("[[say]]\nat = -1\npeer = \"Ana\"\ntext = \"x\"", "at is seconds"),
-            ("[[say]]\nat = nan\npeer = \"Ana\"\ntext = \"x\"", "at is seconds"),
-            ("[[say]]\nat = 1\nevery = 0\npeer = \"Ana\"\ntext = \"x\"", "more than 0"),
-            ("[[peer]]\nname = \"X\"\nid = \"!ffffffff\"", "reserved"),
-            ("[[peer]]\nname = \"X\"\nid = \"12\"", "not a node id"),
-            ("hop_loss = 1.5", "from 0 to 1"),
-        ];
-        for (text, expected) in cases {
-            let problem = Scenario::parse(text).unwrap_err();
-            assert!(problem.contains(expected), "{text}: {problem}");
-        }
-    }
-
-    #[test]
-    fn the_longest_text_passes_and_one_byte_more_does_not() {
-        for (channel, most) in [("", 220), ("channel = 1", 232)] {
-            let line = |len| {
-                let text = "x".repeat(len);
-                format!("[[say]]\nat = 1\npeer = \"Ana\"\ntext = \"{text}\"\n{channel}")
-            };
-            assert!(Scenario::parse(&line(most)).is_ok());
-            assert!(Scenario::parse(&line(most + 1)).unwrap_err().contains("too long"));
-        }
-    }
-}
+mod tests;

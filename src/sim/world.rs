@@ -7,13 +7,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use meshtastic::protobufs::from_radio;
+
 use super::air::{AirPacket, Meter, Recent, Rng, Transmission};
-use super::config::SimConfig;
+use super::client::AtDoor;
+use super::config::{SimConfig, SimPeer};
 use super::device::Device;
-use super::ether::Peer;
+use super::ether::Relayed;
+use super::peers::Peer;
 use super::phone::Phone;
 use super::router::Transmitter;
-use super::stream::Conn;
+use super::stats::{self, Counters};
+use super::stream::{Conn, Line};
 
 /// Events that may wait at once. Above it new ones are dropped, as if lost on the air.
 const MAX_EVENTS: usize = 65_536;
@@ -38,6 +43,8 @@ pub(super) enum Event {
     Retry { boot: u64, id: u32 },
     /// Own telemetry goes to the client.
     Telemetry { boot: u64 },
+    /// Own counters go to the client.
+    LocalStats { boot: u64 },
     /// The node table is saved.
     Save { boot: u64 },
     /// Has the client said anything lately?
@@ -56,6 +63,8 @@ pub(super) enum Event {
     OwnRelayed { boot: u64, id: u32, airtime_us: u64 },
     /// A packet of our radio reaches a peer.
     PeerHears { peer: usize, packet: Box<AirPacket> },
+    /// A peer broadcasts its telemetry.
+    Beacon { peer: usize },
     /// A peer's packet that waits for an ack is due again.
     PeerRetry { peer: usize, id: u32 },
 }
@@ -77,11 +86,15 @@ pub(super) struct World {
     pub tx: Transmitter,
     pub meter: Meter,
     pub seen: Recent<(u32, u32)>,
+    pub counters: Counters,
     /// When a client set the clock, and to what.
     pub clock: Option<(u64, u32)>,
     // The rest of the world:
     pub peers: Vec<Peer>,
+    pub relayed: Relayed,
     pub log: VecDeque<Transmission>,
+    /// The texts of clients, taken or not; bounded like the transmissions.
+    pub door: VecDeque<AtDoor>,
 }
 
 impl World {
@@ -99,13 +112,25 @@ impl World {
             tx: Transmitter::default(),
             meter: Meter::new(),
             seen: Recent::new(HISTORY),
+            counters: Counters::default(),
             clock: None,
             peers: config.peers.iter().cloned().map(Peer::new).collect(),
+            relayed: Relayed::default(),
             log: VecDeque::new(),
+            door: VecDeque::new(),
             config,
         };
         world.booted();
+        for peer in 0..world.peers.len() {
+            world.plan_first_beacon(peer);
+        }
         world
+    }
+
+    /// One more peer.
+    pub fn add_peer(&mut self, spec: SimPeer) {
+        self.peers.push(Peer::new(spec));
+        self.plan_first_beacon(self.peers.len() - 1);
     }
 
     /// Plans an event.
@@ -150,11 +175,13 @@ impl World {
             Event::Carrier { until_us } => self.carrier(until_us),
             Event::PeerHears { peer, packet } => self.peer_hears(peer, *packet),
             Event::PeerRetry { peer, id } => self.peer_retry(peer, id),
+            Event::Beacon { peer } => self.beacon(peer),
             Event::Booted => self.booted(),
             Event::TxReady { boot }
             | Event::TxDone { boot }
             | Event::Retry { boot, .. }
             | Event::Telemetry { boot }
+            | Event::LocalStats { boot }
             | Event::Save { boot }
             | Event::Reboot { boot, .. }
             | Event::OwnRelayed { boot, .. }
@@ -163,6 +190,7 @@ impl World {
             Event::TxDone { .. } => self.tx_done(),
             Event::Retry { id, .. } => self.retry(id),
             Event::Telemetry { .. } => self.telemetry(),
+            Event::LocalStats { .. } => self.local_stats(),
             Event::Save { .. } => self.save_nodes(),
             Event::Reboot { downtime, .. } => self.go_down(downtime),
             Event::OwnRelayed { id, airtime_us, .. } => self.own_relayed(id, airtime_us),
@@ -184,6 +212,7 @@ impl World {
         self.phone.forget(self.config.reboot_closes);
         self.tx = Transmitter::default();
         self.seen = Recent::new(HISTORY);
+        self.counters = Counters::default();
         self.clock = None;
         self.meter.forget();
         self.device.restart();
@@ -195,8 +224,13 @@ impl World {
         self.booted_us = self.now_us;
         let boot = self.boot;
         self.after(60_000_000, Event::Telemetry { boot });
+        self.after(stats::EVERY_US, Event::LocalStats { boot });
         self.after(60_000_000, Event::Save { boot });
         self.boot_text();
+        // On a serial line 2.7 says so; 2.8 wants to, and does not.
+        if !self.is_2_8() && self.phone.conn.as_ref().is_some_and(|c| c.line == Line::Serial) {
+            self.frame(from_radio::PayloadVariant::Rebooted(true));
+        }
         self.queue_status(0, 0);
     }
 
@@ -221,6 +255,14 @@ impl World {
             self.log.pop_front();
         }
         self.log.push_back(transmission);
+    }
+
+    /// Notes a client's text for tests.
+    pub fn note_at_door(&mut self, text: AtDoor) {
+        if self.door.len() >= MAX_LOG {
+            self.door.pop_front();
+        }
+        self.door.push_back(text);
     }
 
     /// Ends the client's connection.

@@ -1,6 +1,10 @@
 //! `system`: the machine under the node.
 //!
-//! Owns the figures of the disks, for the tool and for `system.disk-status` alike. Reads only.
+//! Owns the figures of the disks, for the tool and for `system.disk-status` alike, and the tools of this
+//! category. Only a service that the operator named for it is ever restarted.
+
+mod machine;
+mod services;
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +13,12 @@ use serde_json::json;
 
 use crate::assistant::PermissionCategory;
 use crate::assistant::tools::{Description, ToolDef};
+use crate::config::tools::Service;
+
+pub(super) use machine::span;
+use services::Services;
+
+pub use machine::{Machine, MachineStatus};
 
 /// Which file systems are looked at.
 #[derive(Debug, Clone)]
@@ -103,7 +113,7 @@ fn percent(used: u64, usable: u64) -> u8 {
 }
 
 /// Decimal units, as on the label of a disk.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     for (unit, name) in UNITS {
@@ -118,6 +128,38 @@ fn size(bytes: u64) -> String {
 #[serde(deny_unknown_fields)]
 struct NoArguments {}
 
+/// All of the category.
+pub(super) fn tools(data_dir: &Path, services: &[Service]) -> Vec<ToolDef> {
+    let services = Services::new(services);
+    let mut tools = vec![disk_tool(Disks::of_node(data_dir))];
+    tools.extend(services::tool(&services));
+    tools.push(status_tool(Machine::here(), services));
+    tools
+}
+
+/// `system_status`
+fn status_tool(machine: Machine, services: Services) -> ToolDef {
+    let about = Description {
+        name: "system_status",
+        description: "Uptime, load, memory, temperature, battery and services of this node.",
+        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        category: PermissionCategory::System,
+        destructive: false,
+    };
+    ToolDef::new(about, move |NoArguments {}| {
+        let (machine, services) = (machine.clone(), services.clone());
+        Box::pin(async move {
+            let mut words = super::blocking(move || Ok(machine.status().words())).await?;
+            let services = services.words().await;
+            if !services.is_empty() {
+                words.push('\n');
+                words.push_str(&services);
+            }
+            Ok(words)
+        })
+    })
+}
+
 /// `system_disk_status`
 pub fn disk_tool(disks: Disks) -> ToolDef {
     let about = Description {
@@ -128,8 +170,9 @@ pub fn disk_tool(disks: Disks) -> ToolDef {
         destructive: false,
     };
     ToolDef::new(about, move |NoArguments {}| {
-        let words = disks.status().map(|status| status.words());
-        Box::pin(async move { words })
+        let disks = disks.clone();
+        // A file system on the network may let its caller wait.
+        Box::pin(super::blocking(move || disks.status().map(|status| status.words())))
     })
 }
 

@@ -1,6 +1,6 @@
 //! One HTTP connection at a time, each bounded.
 //!
-//! Owns how many there may be, how long a header may take, and how long a client may leave an answer
+//! Owns how long a header may take, and how long a client may leave an answer
 //! unread. Knows nothing of what is asked.
 
 use std::io;
@@ -11,26 +11,27 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-/// Connections at once; further ones wait in the kernel's queue.
-pub const MAX_CONNECTIONS: usize = 64;
+use super::seats::{Seat, Seats};
+
 /// A request's header must be complete within this; an idle connection is closed after it.
 pub const HEADER_TIME: Duration = Duration::from_secs(15);
 /// A client that takes nothing of an answer for so long is cut off.
 pub const WRITE_TIME: Duration = Duration::from_secs(30);
+/// A client whose machine acknowledges nothing for so long is gone: a phone that sleeps, a cable pulled.
+const ACK_TIME: Duration = Duration::from_secs(45);
 /// A request's header may be so long.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// How long requests in flight may take once the daemon goes down.
@@ -41,33 +42,40 @@ const DRAIN: Duration = Duration::from_secs(3);
 pub struct Peer(pub SocketAddr);
 
 /// Accepts and serves until `cancel`; then finishes what is in flight, for a little while.
-pub async fn accept(listener: TcpListener, router: Router, cancel: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+pub async fn accept(
+    listener: TcpListener,
+    router: Router,
+    seats: Seats,
+    cancel: CancellationToken,
+) {
     let connections = TaskTracker::new();
     let cut = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
             biased;
             () = cancel.cancelled() => break,
-            accepted = async {
-                // The semaphore is never closed.
-                let place = Arc::clone(&places).acquire_owned().await.ok();
-                (place, listener.accept().await)
-            } => accepted,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
-            (place, Ok((stream, peer))) => {
+            Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
+                let millis = u32::try_from(ACK_TIME.as_millis()).unwrap_or(u32::MAX);
+                let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, millis);
+                let seat = tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => break,
+                    seat = seats.take(peer.ip()) => Arc::new(seat),
+                };
                 let (router, cancel, cut) = (router.clone(), cancel.clone(), cut.clone());
                 connections.spawn(async move {
                     tokio::select! {
                         () = cut.cancelled() => {}
-                        () = serve(stream, peer, router, cancel) => {}
+                        () = seat.cut.cancelled() => {}
+                        () = serve(stream, peer, router, Arc::clone(&seat), cancel) => {}
                     }
-                    drop(place);
                 });
             }
-            (_, Err(error)) => {
+            Err(error) => {
                 // Mostly too many open files: it passes, and trying at once would spin.
                 warn!(%error, "a connection could not be accepted");
                 sleep(Duration::from_millis(500)).await;
@@ -83,15 +91,25 @@ pub async fn accept(listener: TcpListener, router: Router, cancel: CancellationT
     }
 }
 
-async fn serve<S>(stream: S, peer: SocketAddr, router: Router, cancel: CancellationToken)
-where
+async fn serve<S>(
+    stream: S,
+    peer: SocketAddr,
+    router: Router,
+    seat: Arc<Seat>,
+    cancel: CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
+        // From when the request is there as a whole until its answer has left, the place is safe.
+        let mut request = request.map(|body| Body::new(Incomplete::new(body, &seat)));
         request.extensions_mut().insert(Peer(peer));
-        hyper::service::Service::call(&router, request)
+        let (answer, seat) = (hyper::service::Service::call(&router, request), Arc::clone(&seat));
+        async move {
+            let answer = answer.await?;
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Leaving::new(body, seat)))
+        }
     });
     let mut connection = std::pin::pin!(
         hyper::server::conn::http1::Builder::new()
@@ -109,6 +127,85 @@ where
     };
     if let Err(error) = result {
         debug!(%error, %peer, "a connection ended early");
+    }
+}
+
+/// A request's body; at its end the request is there as a whole.
+struct Incomplete {
+    body: Incoming,
+    seat: Arc<Seat>,
+}
+
+impl Incomplete {
+    fn new(body: Incoming, seat: &Arc<Seat>) -> Incomplete {
+        if body.is_end_stream() {
+            seat.is_served(true);
+        }
+        Incomplete { body, seat: Arc::clone(seat) }
+    }
+}
+
+impl hyper::body::Body for Incomplete {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.seat.is_served(true);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An answer's body; when it has left, the connection waits again.
+struct Leaving {
+    body: Body,
+    seat: Arc<Seat>,
+}
+
+impl Leaving {
+    fn new(body: Body, seat: Arc<Seat>) -> Leaving {
+        // It may be an answer to half a request.
+        seat.is_served(true);
+        Leaving { body, seat }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.seat.is_served(false);
+    }
+}
+
+impl hyper::body::Body for Leaving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -199,7 +296,12 @@ mod tests {
         let (near, far) = tokio::io::duplex(1024);
         let router = Router::new().route("/", axum::routing::get(async || "here"));
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        (far, tokio::spawn(serve(near, peer, router, cancel.clone())))
+        let cancel = cancel.clone();
+        let task = tokio::spawn(async move {
+            let seat = Arc::new(Seats::default().take(peer.ip()).await);
+            serve(near, peer, router, seat, cancel).await;
+        });
+        (far, task)
     }
 
     async fn answer(stream: &mut tokio::io::DuplexStream) -> String {

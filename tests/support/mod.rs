@@ -2,4 +2,8 @@
 
 pub mod ollama;
 
+pub mod scenes;
+
+pub mod town;
+
 pub mod world;

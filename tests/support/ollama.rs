@@ -1,9 +1,9 @@
 //! A model server whose answers a test writes beforehand, on a real socket.
 //!
-//! Owns what was asked and what is answered. Speaks the paths of Ollama, and `/v1/messages` by the same
-//! queue. Judges nothing.
+//! Owns what was asked and what is answered. Speaks the paths of Ollama, and `/v1/messages` and
+//! `/v1/chat/completions` by the same queue. Judges nothing.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// One scripted answer to `POST /api/chat` (or `/v1/messages`).
+/// One scripted answer to `POST /api/chat`, `/v1/messages` or `/v1/chat/completions`.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// A status and a body, as they are.
@@ -123,6 +123,8 @@ struct Script {
     arrived: watch::Sender<usize>,
     left: watch::Sender<usize>,
     show: (u16, Value),
+    /// What is answered on these paths whatever is asked.
+    fixed: HashMap<String, Answer>,
 }
 
 type Shared = Arc<Mutex<Script>>;
@@ -145,6 +147,7 @@ impl ScriptedOllama {
             arrived: watch::Sender::new(0),
             left: watch::Sender::new(0),
             show: (200, show(Some(&["completion", "tools"]))),
+            fixed: HashMap::new(),
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -198,6 +201,11 @@ impl ScriptedOllama {
     /// What `/api/show` says; `None`: an old server, without that key.
     pub fn set_capabilities(&self, capabilities: Option<Vec<&str>>) {
         lock(&self.script).show = (200, show(capabilities.as_deref()));
+    }
+
+    /// The answer on one path, such as `/api/tags` or `/v1/models`, each time.
+    pub fn set_path(&self, path: &str, answer: Answer) {
+        lock(&self.script).fixed.insert(path.to_owned(), answer);
     }
 
     /// The whole answer of `/api/show`.
@@ -268,15 +276,25 @@ async fn serve(
         });
         script.arrived.send_modify(|arrived| *arrived += 1);
     }
+    let fixed = lock(&script).fixed.get(&path).cloned();
+    if let Some(fixed) = fixed {
+        return give(script, fixed, &body).await;
+    }
     let models =
         json!({"models": [{"name": "toy:latest", "model": "toy:latest", "context_length": 8192}]});
     match (method.as_str(), path.as_str()) {
-        ("POST", "/api/chat" | "/v1/messages") => answer(script, &body).await,
+        ("POST", "/api/chat" | "/v1/messages" | "/v1/chat/completions") => {
+            answer(script, &body).await
+        }
         ("POST", "/api/show") => {
             let (status, body) = lock(&script).show.clone();
             respond(status, "application/json", &[], Body::from(body.to_string()))
         }
         ("GET", "/api/tags" | "/api/ps") => {
+            respond(200, "application/json", &[], Body::from(models.to_string()))
+        }
+        ("GET", "/v1/models") => {
+            let models = json!({"object": "list", "data": [{"id": "toy", "max_model_len": 8192}]});
             respond(200, "application/json", &[], Body::from(models.to_string()))
         }
         ("GET", "/api/version") => {
@@ -290,7 +308,11 @@ async fn serve(
 
 async fn answer(script: Shared, request: &Value) -> Response {
     let queued = lock(&script).queue.pop_front();
-    let mut next = queued.unwrap_or_else(|| lock(&script).default.clone());
+    let next = queued.unwrap_or_else(|| lock(&script).default.clone());
+    give(script, next, request).await
+}
+
+async fn give(script: Shared, mut next: Answer, request: &Value) -> Response {
     let mut leaving = Leaving { script, answered: false };
     while let Answer::Delayed(by, then) = next {
         tokio::time::sleep(by).await;

@@ -37,6 +37,8 @@ pub struct World {
     daemon: Option<Child>,
     http_port: u16,
     cancel: CancellationToken,
+    // Of the radio's port, where it is on TCP.
+    address: Option<std::net::SocketAddr>,
     generation: u32,
 }
 
@@ -52,10 +54,12 @@ impl World {
         change(&mut config);
         let sim = Sim::start(config);
         let cancel = CancellationToken::new();
+        let mut radio_at = None;
         let port = match wire {
             Wire::Tcp => {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr().unwrap();
+                radio_at = Some(address);
                 tokio::spawn(sim.clone().serve_tcp(listener, cancel.clone()));
                 format!("tcp://{address}")
             }
@@ -70,7 +74,34 @@ impl World {
             ollama.url(),
         );
         std::fs::write(data.path().join("tombolo.toml"), text).unwrap();
-        World { sim, ollama, data, daemon: None, http_port, cancel, generation: 0 }
+        World {
+            sim,
+            ollama,
+            data,
+            daemon: None,
+            http_port,
+            cancel,
+            address: radio_at,
+            generation: 0,
+        }
+    }
+
+    /// Puts another radio on the same address; from now on `sim` is that one.
+    pub async fn swap_radio(&mut self, change: impl FnOnce(&mut SimConfig)) {
+        self.cancel.cancel();
+        let mut config = fast_mesh();
+        change(&mut config);
+        self.sim = Sim::start(config);
+        self.cancel = CancellationToken::new();
+        let address = self.address.expect("a radio on TCP");
+        let listener = loop {
+            // The one before lets go of the address when it gets to it.
+            match tokio::net::TcpListener::bind(address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        tokio::spawn(self.sim.clone().serve_tcp(listener, self.cancel.clone()));
     }
 
     /// Starts the daemon and waits until its link is up.
@@ -230,7 +261,15 @@ impl Operator {
         body["result"].clone()
     }
 
-    async fn raw(&self, method: &str, params: Value) -> (Option<String>, Value) {
+    /// Calls a method that is refused; gives the error.
+    pub async fn refused(&self, method: &str, params: Value) -> Value {
+        let (_, body) = self.raw(method, params).await;
+        assert!(body["error"].is_object(), "{method}: {body}");
+        body["error"].clone()
+    }
+
+    /// The cookie that was set, and the whole answer.
+    pub async fn raw(&self, method: &str, params: Value) -> (Option<String>, Value) {
         let answer = self
             .client
             .post(&self.url)

@@ -41,30 +41,39 @@ impl Claude {
     fn key(&self) -> Result<Secret, BackendError> {
         match self.secrets.read(SecretName::ClaudeApiKey) {
             Ok(Some(key)) => Ok(key),
-            Ok(None) => Err(BackendError::Auth("no key in secrets/claude-api-key".to_owned())),
+            Ok(None) => {
+                Err(BackendError::Unconfigured("no key in secrets/claude-api-key".to_owned()))
+            }
             // It names the file, never what is in it.
-            Err(error) => Err(BackendError::Auth(error.to_string())),
+            Err(error) => Err(BackendError::Unconfigured(error.to_string())),
         }
     }
 
     async fn ask(&self, request: Request<'_>) -> Result<BackendTurn, BackendError> {
         let key = self.key()?;
-        let mut header = HeaderValue::from_str(key.expose())
-            .map_err(|_| BackendError::Auth("the key can't be sent in a header".to_owned()))?;
+        let mut header = HeaderValue::from_str(key.expose()).map_err(|_| {
+            BackendError::Unconfigured("the key can't be sent in a header".to_owned())
+        })?;
         header.set_sensitive(true);
-        let body = request::body(&self.model, request);
-        let post = self
-            .http
-            .get()?
-            .post(format!("{}/v1/messages", self.url))
-            .header("x-api-key", header)
-            .header("anthropic-version", VERSION)
-            .json(&body);
-        let reply = exchange(post, ASSISTANT_HTTP_TIMEOUT).await?;
-        if reply.status == 200 {
-            answer::read(&reply)
-        } else {
-            Err(answer::refusal(&reply, &self.model, &key))
+        let mut budget = request::BUDGET;
+        loop {
+            let body = request::body(&self.model, request, budget);
+            let post = self
+                .http
+                .get()?
+                .post(format!("{}/v1/messages", self.url))
+                .header("x-api-key", header.clone())
+                .header("anthropic-version", VERSION)
+                .json(&body);
+            let reply = exchange(post, ASSISTANT_HTTP_TIMEOUT).await?;
+            if reply.status == 200 {
+                return answer::read(&reply, request.tools);
+            }
+            match answer::refusal(&reply, &self.model, &key) {
+                // Another server of this form may have a smaller window.
+                BackendError::TooLong if budget > request::BUDGET / 16 => budget /= 4,
+                error => return Err(error),
+            }
         }
     }
 }
@@ -80,6 +89,10 @@ impl Backend for Claude {
 
     fn available(&self) -> Answer<'_, Capabilities> {
         Box::pin(async { self.key().map(|_| Capabilities { tools: true }) })
+    }
+
+    fn size(&self, request: Request<'_>) -> usize {
+        request::body(&self.model, request, request::BUDGET).to_string().len()
     }
 
     fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn> {

@@ -6,8 +6,11 @@
 pub mod claude;
 pub mod offline;
 pub mod ollama;
+pub mod openai;
+mod reading;
 #[cfg(test)]
 pub mod scripted;
+mod window;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,6 +24,14 @@ pub const ASSISTANT_MAX_TOKENS: u32 = 2048;
 pub const ASSISTANT_HTTP_TIMEOUT: Duration = Duration::from_secs(180);
 /// The cloud model, unless configured otherwise.
 pub const CLAUDE_MODEL: &str = "claude-haiku-4-5-20251001";
+
+/// Stands at the end of an answer that was cut at the length cap.
+pub const CUT_MARK: &str = " […]";
+/// What a caller is told when the model declined; nothing of what it had begun is shown.
+const DECLINED: &str = "The model declined to answer that.";
+/// What a model is told before the summary of a conversation, and what it is taken to have answered.
+const SUMMARY_BEFORE: &str = "What was said before, in short:\n";
+const SUMMARY_AFTER: &str = "Noted.";
 
 /// A future of a leg. Dropping it closes the connection, which stops the server's work.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
@@ -50,6 +61,8 @@ pub struct ToolCall {
 /// One entry of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
+    /// What is left of the turns before the first of the others; only at the beginning.
+    Summary(String),
     /// The caller's text.
     User(String),
     /// The model's text and calls.
@@ -140,9 +153,15 @@ pub enum BackendError {
     /// The answer is of no use.
     #[error("unusable answer: {0}")]
     Broken(String),
-    /// No key, or a wrong one.
+    /// A key that was not accepted.
     #[error("{0}")]
     Auth(String),
+    /// The account has no money left: waiting does not help, the operator has to pay.
+    #[error("out of money: {0}")]
+    NoMoney(String),
+    /// The operator has not set it up; no fault, and nothing was sent.
+    #[error("{0}")]
+    Unconfigured(String),
 }
 
 /// A leg.
@@ -161,6 +180,14 @@ pub trait Backend: Send + Sync {
     /// Is the same request worth a second try when its answer was of no use?
     fn repeats(&self) -> bool {
         true
+    }
+    /// Bytes of the body that this request would have, for the record of what leaves to a cloud.
+    fn size(&self, request: Request<'_>) -> usize {
+        let turns = request.history.iter().map(|turn| match turn {
+            Turn::Summary(text) | Turn::User(text) | Turn::Assistant { text, .. } => text.len(),
+            Turn::ToolResult { content, .. } => content.len(),
+        });
+        request.system.len() + turns.sum::<usize>()
     }
     /// One request.
     fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn>;

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Questions, by the words that must all stand in them, and the tool that answers.
-const FIXED: [(&[&str], &str); 8] = [
+const FIXED: [(&[&str], &str); 12] = [
     (&["disk"], "system_disk_status"),
     (&["storage"], "system_disk_status"),
     (&["free", "space"], "system_disk_status"),
@@ -19,6 +19,10 @@ const FIXED: [(&[&str], &str); 8] = [
     (&["disco"], "system_disk_status"),
     (&["espacio"], "system_disk_status"),
     (&["disque"], "system_disk_status"),
+    (&["uptime"], "system_status"),
+    (&["battery"], "system_status"),
+    (&["temperature"], "system_status"),
+    (&["airtime"], "mesh_airtime"),
 ];
 
 /// The leg. It has no state.

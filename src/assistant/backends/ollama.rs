@@ -5,9 +5,9 @@
 
 mod answer;
 mod json;
+pub mod load;
 mod request;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 
 use super::{
     ASSISTANT_HTTP_TIMEOUT, Answer, Backend, BackendError, BackendTurn, Capabilities, Request,
+    window,
 };
 use crate::assistant::http::{HttpClient, Reply, exchange};
 use crate::config::{OllamaConfig, Protocol};
 
+pub use super::reading::synthesize_call_id;
 pub use json::JsonProtocol;
 
 /// A server that is there tells its models at once.
@@ -108,7 +110,9 @@ impl Ollama {
 
     async fn exchange(&self, body: &Value) -> Result<Reply, BackendError> {
         let request = self.http.get()?.post(format!("{}/api/chat", self.url)).json(body);
-        exchange(request, ASSISTANT_HTTP_TIMEOUT).await
+        let reply = exchange(request, ASSISTANT_HTTP_TIMEOUT).await?;
+        load::note(&reply.body);
+        Ok(reply)
     }
 
     async fn ask(&self, request: Request<'_>) -> Result<BackendTurn, BackendError> {
@@ -116,7 +120,7 @@ impl Ollama {
         if shown.tools == Some(false) && !request.tools.is_empty() {
             return Err(BackendError::NoTools);
         }
-        let budget = request::budget(shown.num_ctx);
+        let budget = window::budget(shown.num_ctx);
         let mut reply = self.post(request, shown, budget).await?;
         if answer::is_too_long(&reply) {
             // The text has more tokens than it was estimated to have.
@@ -210,12 +214,6 @@ async fn list(http: &HttpClient, url: &str) -> Result<Vec<String>, BackendError>
     };
     let names = models.iter().filter_map(|model| model["name"].as_str()).map(str::to_owned);
     Ok(names.take(MAX_MODELS).collect())
-}
-
-/// An id for a call that came without one, not used before in this process.
-pub fn synthesize_call_id() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    format!("call_local_{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn capability(show: &Value, name: &str) -> Option<bool> {

@@ -1,11 +1,14 @@
 //! A leg for tests: it answers what it is told to, and remembers what it was asked.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::{Answer, Backend, BackendError, BackendTurn, Capabilities, Request, ToolSpec, Turn};
 
 type Script = Box<dyn Fn(&[Turn], &[ToolSpec]) -> Result<BackendTurn, BackendError> + Send + Sync>;
+
+type Perhaps = Box<dyn Fn(&[Turn]) -> Option<Result<BackendTurn, BackendError>> + Send + Sync>;
 
 /// One request as it came.
 #[derive(Debug, Clone)]
@@ -26,6 +29,10 @@ pub struct Scripted {
     queue: Mutex<VecDeque<Result<BackendTurn, BackendError>>>,
     always: Option<Script>,
     hang: bool,
+    /// Hangs over what it has no answer to.
+    perhaps: Option<Perhaps>,
+    /// Answers only when it is asked once more to go on.
+    slow: AtomicBool,
     asked: Mutex<Vec<Asked>>,
 }
 
@@ -39,6 +46,8 @@ impl Scripted {
             queue: Mutex::new(queue.into()),
             always: None,
             hang: false,
+            perhaps: None,
+            slow: AtomicBool::new(false),
             asked: Mutex::new(Vec::new()),
         }
     }
@@ -52,6 +61,20 @@ impl Scripted {
         + 'static,
     ) -> Scripted {
         Scripted { always: Some(Box::new(script)), ..Scripted::new(name, Vec::new()) }
+    }
+
+    /// Answers by a function of the conversation, and never where that gives nothing.
+    pub fn by_or_hang(
+        name: &'static str,
+        script: impl Fn(&[Turn]) -> Option<Result<BackendTurn, BackendError>> + Send + Sync + 'static,
+    ) -> Scripted {
+        Scripted { perhaps: Some(Box::new(script)), ..Scripted::new(name, Vec::new()) }
+    }
+
+    /// Other tasks get a turn or two before it answers.
+    pub fn delayed(self: &Arc<Scripted>) -> Arc<Scripted> {
+        self.slow.store(true, Ordering::Relaxed);
+        self.clone()
     }
 
     /// It never answers.
@@ -108,6 +131,17 @@ impl Backend for Scripted {
             history: request.history.to_vec(),
         });
         Box::pin(async move {
+            if self.slow.load(Ordering::Relaxed) {
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            if let Some(perhaps) = &self.perhaps {
+                match perhaps(request.history) {
+                    Some(answer) => return answer,
+                    None => std::future::pending::<()>().await,
+                }
+            }
             if self.hang && self.queue.lock().unwrap().is_empty() {
                 std::future::pending::<()>().await;
             }
@@ -120,5 +154,24 @@ impl Backend for Scripted {
                 }
             }
         })
+    }
+}
+
+/// The same leg, still in the hands of the test.
+impl Backend for Arc<Scripted> {
+    fn name(&self) -> &'static str {
+        self.as_ref().name()
+    }
+
+    fn is_cloud(&self) -> bool {
+        self.as_ref().is_cloud()
+    }
+
+    fn available(&self) -> Answer<'_, Capabilities> {
+        self.as_ref().available()
+    }
+
+    fn send<'a>(&'a self, request: Request<'a>) -> Answer<'a, BackendTurn> {
+        self.as_ref().send(request)
     }
 }

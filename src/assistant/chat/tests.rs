@@ -1,17 +1,21 @@
 //! Whole turns against scripted legs.
 
+mod cloud;
+mod evil;
 mod faults;
+mod gated;
+mod memory;
+mod orders;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::assistant::backends::offline::Offline;
 use crate::assistant::backends::scripted::Scripted;
 use crate::assistant::backends::{BackendError, BackendTurn, Capabilities, ToolCall};
 use crate::assistant::loop_::{NO_MODEL, NO_MODEL_BUT_FIXED, NO_USE, TOO_MUCH};
-use crate::assistant::{
-    Assurance, CategorySet, PeerId, PermissionCategory, SessionId, ToolOutcome, TurnId,
-};
+use crate::assistant::{Assurance, PeerId, PermissionCategory, SessionId, ToolOutcome, TurnId};
 
 fn text(words: &str) -> Result<BackendTurn, BackendError> {
     Ok(BackendTurn::Text(words.to_owned()))

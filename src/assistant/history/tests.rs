@@ -1,11 +1,22 @@
 //! Tests of the transcripts: bounds, borders between conversations, and files that are broken.
 
+use super::transcript::{MAX_BYTES, MAX_TURNS};
 use super::*;
-use crate::assistant::{CallerScope, CategorySet, SessionId};
+use crate::assistant::{
+    CallerScope, ChatStatus, PermissionCategory, SessionId, ToolOutcome, ToolRecord,
+};
 
 fn key(session: &str) -> HistoryKey {
     let session_id = SessionId(session.to_owned());
     CallerScope::LocalOperator { session_id, granted: CategorySet::new() }.history_key().unwrap()
+}
+
+/// Folds what is due, as the assistant does after a turn.
+fn fold(history: &History) -> bool {
+    let Some(fold) = history.due(&key("a")) else { return false };
+    let text = format!("{} turns more", fold.turns.len());
+    history.fold(&key("a"), &fold, &text).unwrap();
+    true
 }
 
 fn turn(id: usize, text: &str) -> StoredTurn {
@@ -77,6 +88,7 @@ fn a_fresh_conversation_begins_where_it_was_asked_for_and_the_transcript_stays()
     assert_eq!(questions, [user("new"), user("once more")]);
     for id in 10..10 + MAX_TURNS {
         history.add(&key("a"), turn(id, "x")).unwrap();
+        fold(&history);
     }
     let given = history.for_model(&key("a")).len() / 2;
     assert!((KEEP_VERBATIM_TURNS..2 * KEEP_VERBATIM_TURNS).contains(&given), "{given}");
@@ -95,6 +107,7 @@ fn a_prompt_begins_with_all_of_the_one_before_but_for_one_turn_in_eight() {
             let failed = StoredTurn { status: ChatStatus::Failed, ..turn(10_000 + id, "no") };
             history.add(&key("a"), failed).unwrap();
         }
+        fold(&history);
         let given = history.for_model(&key("a"));
         let turns = given.len() / 2;
         assert!(turns >= KEEP_VERBATIM_TURNS.min(id + 1) && turns < 2 * KEEP_VERBATIM_TURNS);
@@ -205,4 +218,188 @@ fn a_line_of_another_version_is_not_taken_for_a_turn() {
     assert!(history.turns(&key("a")).is_empty());
     store::replace(&path, text.as_bytes(), Durability::Process).unwrap();
     assert_eq!(history.turns(&key("a")).len(), 1);
+}
+
+#[test]
+fn older_turns_are_due_at_a_border_by_number_and_by_bytes() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    for id in 0..2 * KEEP_VERBATIM_TURNS - 1 {
+        history.add(&key("a"), turn(id, "x")).unwrap();
+        assert_eq!(history.due(&key("a")), None, "{id}");
+    }
+    history.add(&key("a"), turn(99, "x")).unwrap();
+    let due = history.due(&key("a")).unwrap();
+    assert_eq!((due.turns.len(), due.overdue), (KEEP_VERBATIM_TURNS, false));
+    for id in 100..100 + KEEP_VERBATIM_TURNS - 1 {
+        history.add(&key("a"), turn(id, "x")).unwrap();
+        assert!(!history.due(&key("a")).unwrap().overdue);
+    }
+    history.add(&key("a"), turn(999, "x")).unwrap();
+    assert!(history.due(&key("a")).unwrap().overdue);
+
+    // Two turns of 6000 bytes are within, and one byte more is not; one turn alone stays whatever its size.
+    for (bytes, due) in [(5800, false), (5801, true)] {
+        history.clear(&key("a")).unwrap();
+        history
+            .add(&key("a"), StoredTurn { answer: String::new(), ..turn(1, &"x".repeat(5800)) })
+            .unwrap();
+        history
+            .add(&key("a"), StoredTurn { answer: String::new(), ..turn(2, &"x".repeat(bytes)) })
+            .unwrap();
+        assert_eq!(history.due(&key("a")).map(|fold| fold.turns.len()), due.then_some(1));
+    }
+    history.clear(&key("a")).unwrap();
+    history.add(&key("a"), turn(1, &"x".repeat(50_000))).unwrap();
+    assert_eq!(history.due(&key("a")), None);
+}
+
+#[test]
+fn a_summary_takes_the_place_of_what_it_stands_for_across_a_restart_and_a_rewrite() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    for id in 0..2 * KEEP_VERBATIM_TURNS {
+        history.add(&key("a"), turn(id, &format!("text {id}"))).unwrap();
+    }
+    assert!(fold(&history));
+    let first = |history: &History| history.for_model(&key("a")).into_iter().next().unwrap();
+    for history in [&history, &History::open(data.path()).unwrap()] {
+        let given = history.for_model(&key("a"));
+        assert_eq!(given.len(), 1 + 2 * KEEP_VERBATIM_TURNS);
+        assert_eq!(given[0], Turn::Summary("8 turns more".to_owned()));
+        assert_eq!(given[1], Turn::User(format!("text {KEEP_VERBATIM_TURNS}")));
+        assert_eq!(history.turns(&key("a")).len(), 2 * KEEP_VERBATIM_TURNS, "nothing is lost");
+    }
+    for id in 1000..1000 + LINES {
+        history
+            .add(&key("a"), StoredTurn { status: ChatStatus::Failed, ..turn(id, "no") })
+            .unwrap();
+    }
+    assert_eq!(first(&history), Turn::Summary("8 turns more".to_owned()));
+    // A fresh conversation has none.
+    history.begin_anew(&key("a")).unwrap();
+    assert!(history.for_model(&key("a")).is_empty());
+}
+
+#[test]
+fn a_summary_of_a_conversation_that_has_changed_is_not_taken() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    let fill = || {
+        for id in 0..2 * KEEP_VERBATIM_TURNS {
+            history.add(&key("a"), turn(id, "x")).unwrap();
+        }
+        history.due(&key("a")).unwrap()
+    };
+    let late = fill();
+    history.begin_anew(&key("a")).unwrap();
+    history.fold(&key("a"), &late, "late").unwrap();
+    assert!(history.for_model(&key("a")).is_empty());
+    history.clear(&key("a")).unwrap();
+    history.fold(&key("a"), &late, "late").unwrap();
+    assert!(!history.path(&key("a")).exists());
+    // Twice the same: the second stands for nothing.
+    let once = fill();
+    history.fold(&key("a"), &once, "once").unwrap();
+    history.fold(&key("a"), &once, "twice").unwrap();
+    assert_eq!(history.for_model(&key("a"))[0], Turn::Summary("once".to_owned()));
+}
+
+#[test]
+fn the_categories_of_what_went_into_a_turn_go_with_it_and_into_the_summary() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    let with = |id, outcome| {
+        let category = Some(PermissionCategory::Files);
+        let record = ToolRecord { name: "read".to_owned(), category, outcome };
+        StoredTurn { tools: vec![record], ..turn(id, "x") }
+    };
+    let files = CategorySet::from([PermissionCategory::Files]);
+    history.add(&key("a"), with(0, ToolOutcome::Ran)).unwrap();
+    history.add(&key("a"), with(1, ToolOutcome::Denied)).unwrap();
+    let none = CategorySet::new();
+    let given = history.given(&key("a")).categories;
+    assert_eq!(given, [files.clone(), files.clone(), none.clone(), none.clone()]);
+    for id in 2..2 * KEEP_VERBATIM_TURNS {
+        history.add(&key("a"), turn(id, "x")).unwrap();
+    }
+    assert!(fold(&history));
+    let given = history.given(&key("a")).categories;
+    assert_eq!((&given[0], &given[1]), (&files, &none));
+}
+
+#[test]
+fn what_is_too_old_is_given_to_nobody_and_deleted_with_its_copies() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    history.keep_days(2);
+    let now = crate::clock::unix_ms();
+    let at = |id: usize, at: u64| StoredTurn { at, ..turn(id, "text") };
+    let hour = 3_600_000;
+    history.add(&key("a"), at(1, now - 49 * hour)).unwrap();
+    history.add(&key("a"), at(2, now - 47 * hour)).unwrap();
+    history.add(&key("b"), at(1, now - 49 * hour)).unwrap();
+    assert_eq!(history.turns(&key("a")).len(), 1);
+    assert!(history.turns(&key("b")).is_empty());
+    let stored = || std::fs::read_to_string(history.path(&key("a"))).unwrap();
+    assert!(stored().contains("t-1"), "not deleted yet");
+    history.tend();
+    assert!(!stored().contains("t-1") && stored().contains("t-2"));
+    assert!(!history.path(&key("b")).exists());
+    // For ever, where it is so wished.
+    history.keep_days(0);
+    history.add(&key("b"), at(1, 1)).unwrap();
+    history.tend();
+    assert_eq!(history.turns(&key("b")).len(), 1);
+
+    // A summary goes with the oldest that is in it.
+    for id in 0..2 * KEEP_VERBATIM_TURNS {
+        history.add(&key("a"), at(100 + id, now - 47 * hour)).unwrap();
+    }
+    assert!(fold(&history));
+    assert!(history.given(&key("a")).turns.len() > 2 * KEEP_VERBATIM_TURNS);
+    history.keep_days(1);
+    assert!(history.given(&key("a")).turns.is_empty());
+}
+
+#[test]
+fn a_start_sets_aside_what_makes_no_sense_and_forget_deletes_that_too() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    let path = history.path(&key("a"));
+    history.add(&key("a"), turn(1, "whole")).unwrap();
+    let torn = std::fs::read_to_string(&path).unwrap() + "{\"version\":1,\"turn\":{\"tu";
+    store::replace(&path, torn.as_bytes(), Durability::Process).unwrap();
+    let history = History::open(data.path()).unwrap();
+    history.tend();
+    let aside = path.with_extension("json.broken");
+    assert_eq!(std::fs::read_to_string(&aside).unwrap(), torn);
+    assert_eq!(history.turns(&key("a")).len(), 1);
+    history.clear(&key("a")).unwrap();
+    assert!(!path.exists() && !aside.exists());
+}
+
+#[test]
+fn foreign_text_is_in_a_conversation_from_a_tools_result_or_a_summary_on_and_not_in_the_next() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    let with = |id, outcome| {
+        let record = ToolRecord { name: "read".to_owned(), category: None, outcome };
+        StoredTurn { tools: vec![record], ..turn(id, "x") }
+    };
+    history.add(&key("a"), with(0, ToolOutcome::NeedsConfirmation)).unwrap();
+    history.add(&key("a"), with(1, ToolOutcome::Denied)).unwrap();
+    assert!(!history.has_foreign_text(&key("a")));
+    history.add(&key("a"), with(2, ToolOutcome::Failed)).unwrap();
+    assert!(history.has_foreign_text(&key("a")));
+    history.begin_anew(&key("a")).unwrap();
+    for id in 10..10 + 2 * KEEP_VERBATIM_TURNS {
+        assert!(!history.has_foreign_text(&key("a")), "{id}");
+        history.add(&key("a"), turn(id, "x")).unwrap();
+    }
+    assert!(fold(&history));
+    assert!(matches!(history.for_model(&key("a")).first(), Some(Turn::Summary(_))));
+    assert!(history.has_foreign_text(&key("a")));
+    history.begin_anew(&key("a")).unwrap();
+    assert!(!history.has_foreign_text(&key("a")));
 }

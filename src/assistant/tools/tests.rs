@@ -227,6 +227,9 @@ async fn arguments_are_refused_and_never_coerced() {
 
 /// A value that fits a property of a schema.
 fn sample(property: &Value) -> Value {
+    if let Some(first) = property["enum"].get(0) {
+        return first.clone();
+    }
     match property["type"].as_str() {
         Some("string") => json!("x"),
         Some("integer" | "number") => json!(1),
@@ -246,32 +249,32 @@ fn the_schema_and_the_struct_of_every_tool_agree() {
     let workspace = ToolRegistry::new(crate::tools::workspace::tools(Arc::new(folder), policy));
     assert_eq!(workspace.all().count(), 4);
     for tool in node.all().chain(counted.all()).chain(workspace.all()) {
-        let schema = &tool.parameters;
-        assert_eq!(schema["type"], "object", "{}", tool.name);
-        assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
-        let properties = schema["properties"].as_object().unwrap();
-        let required: Vec<&str> = schema["required"]
-            .as_array()
-            .map_or_else(Vec::new, |names| names.iter().filter_map(Value::as_str).collect());
-        let full: serde_json::Map<String, Value> =
-            properties.iter().map(|(name, property)| (name.clone(), sample(property))).collect();
-        tool.validate(&Value::Object(full.clone())).unwrap();
-        for name in properties.keys() {
-            let mut less = full.clone();
-            less.remove(name);
-            let optional = !required.contains(&name.as_str());
-            assert_eq!(
-                tool.validate(&Value::Object(less)).is_ok(),
-                optional,
-                "{} {name}",
-                tool.name
-            );
-            let mut wrong = full.clone();
-            wrong.insert(name.clone(), json!({"not": "this"}));
-            assert!(tool.validate(&Value::Object(wrong)).is_err(), "{} {name}", tool.name);
-        }
-        let mut more = full;
-        more.insert("unheard_of".to_owned(), json!(1));
-        assert!(tool.validate(&Value::Object(more)).is_err(), "{}", tool.name);
+        schema_and_struct_agree(tool);
     }
+}
+
+/// What the schema allows is taken, and what it forbids is not.
+pub(crate) fn schema_and_struct_agree(tool: &ToolDef) {
+    let schema = &tool.parameters;
+    assert_eq!(schema["type"], "object", "{}", tool.name);
+    assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
+    let properties = schema["properties"].as_object().unwrap();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .map_or_else(Vec::new, |names| names.iter().filter_map(Value::as_str).collect());
+    let full: serde_json::Map<String, Value> =
+        properties.iter().map(|(name, property)| (name.clone(), sample(property))).collect();
+    tool.validate(&Value::Object(full.clone())).unwrap();
+    for name in properties.keys() {
+        let mut less = full.clone();
+        less.remove(name);
+        let optional = !required.contains(&name.as_str());
+        assert_eq!(tool.validate(&Value::Object(less)).is_ok(), optional, "{} {name}", tool.name);
+        let mut wrong = full.clone();
+        wrong.insert(name.clone(), json!({"not": "this"}));
+        assert!(tool.validate(&Value::Object(wrong)).is_err(), "{} {name}", tool.name);
+    }
+    let mut more = full;
+    more.insert("unheard_of".to_owned(), json!(1));
+    assert!(tool.validate(&Value::Object(more)).is_err(), "{}", tool.name);
 }

@@ -131,6 +131,10 @@ impl Screen {
                 self.put(Style::Yellow, MARGIN, &format!("sending waits: {reason}"));
             }
             MeshEvent::Paused { reason: None } => {}
+            MeshEvent::Paired { name, fingerprint, .. } => {
+                self.put(Style::Green, MARGIN, &format!("paired with {name} ({fingerprint})"));
+            }
+            MeshEvent::Changed { what, .. } => self.put(Style::Dim, 0, what),
             MeshEvent::Security { detail, .. } => self.put(Style::Red, MARGIN, detail),
         }
     }

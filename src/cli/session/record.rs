@@ -124,7 +124,7 @@ impl Sessions {
     pub fn add(&self, name: &SessionName, turn: KeptTurn) -> Result<(), StoreError> {
         store::private_dir(&self.folder)?;
         // Two runs that end at the same instant each add their turn; a lock that can't be had costs only that.
-        let _lock = store::wait_for_lock(&self.folder.join("lock"));
+        let _lock = store::wait_for_lock(&self.folder);
         let mut session = self.get(name)?.unwrap_or_default();
         session.turns.push(turn);
         let mut bytes: usize = session.turns.iter().map(KeptTurn::bytes).sum();

@@ -75,6 +75,14 @@ pub fn read(data: &Path) -> Result<Vec<(String, Hour)>, StoreError> {
     Ok(hours.into_iter().map(|(number, hour)| (name(number), hour)).collect())
 }
 
+/// The same by the number of the hour since 1970.
+///
+/// # Errors
+/// When the file can't be read.
+pub fn by_number(data: &Path) -> Result<BTreeMap<u64, Hour>, StoreError> {
+    read_file(&data.join(FILE))
+}
+
 /// By the number of the hour since 1970. Lines that can't be read are left out.
 fn read_file(path: &Path) -> Result<BTreeMap<u64, Hour>, StoreError> {
     let mut hours: BTreeMap<u64, Hour> = BTreeMap::new();

@@ -8,7 +8,7 @@ use tombolo_hw::{Modem, Region};
 use super::Ledger;
 use crate::clock::Now;
 use crate::mesh::view::AirtimeView;
-use crate::radio::{RadioInfo, Telemetry};
+use crate::radio::{RadioInfo, Telemetry, station};
 
 /// Above this the channel counts as busy, percent: slower.
 const BUSY: f32 = 25.0;
@@ -55,6 +55,7 @@ impl Law {
         if !lora.tx_enabled {
             return Err("the radio's transmitter is switched off (tx_enabled)".into());
         }
+        station::identified(radio)?;
         let licensed = radio.owner.licensed;
         if lora.override_duty_cycle && !licensed {
             return Err("the radio's duty cycle override is on: switch it off".into());

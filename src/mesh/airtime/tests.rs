@@ -161,6 +161,7 @@ fn radio() -> RadioInfo {
         owner: NodeInfo::default(),
         firmware: "2.7.26".to_owned(),
         role: 0,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,
@@ -216,6 +217,8 @@ fn the_duty_cycle_override_is_refused_outside_licensed_mode_and_outside_amateur_
     ] {
         let mut info = radio();
         info.owner.licensed = licensed;
+        info.owner.long_name = "N0CALL".to_owned();
+        info.announces_every_s = 600;
         info.lora.region = region;
         assert!(Law::of(&info).is_ok(), "{region}: without the override");
         info.lora.override_duty_cycle = true;
@@ -226,6 +229,25 @@ fn the_duty_cycle_override_is_refused_outside_licensed_mode_and_outside_amateur_
             Ok(law) if region == 2 => assert_eq!(law.limit_us, 360_000_000),
             Ok(_) => {}
             Err(why) => assert!(why.contains("override"), "{why}"),
+        }
+    }
+}
+
+#[test]
+fn a_licensed_station_that_does_not_say_its_call_sign_sends_nothing() {
+    let mut info = radio();
+    info.owner.licensed = true;
+    for (name, every, words) in [
+        ("N0CALL", 600, None),
+        ("N0CALL", 601, Some("every 601 s")),
+        ("Hilltop", 600, Some("no call sign")),
+    ] {
+        info.owner.long_name = name.to_owned();
+        info.announces_every_s = every;
+        match (Law::of(&info), words) {
+            (Ok(_), None) => {}
+            (Err(why), Some(words)) => assert!(why.contains(words), "{why}"),
+            (law, _) => panic!("{name} {every}: {law:?}"),
         }
     }
 }

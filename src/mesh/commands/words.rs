@@ -13,8 +13,19 @@ pub fn stopped(anything: bool) -> &'static str {
 
 /// The answer to `more` when nothing is kept.
 pub const NOTHING_MORE: &str = "Nothing more.";
-/// The answer to `ok` and `no` while nothing waits for a confirmation.
+/// The answer to `ok` and `no` when nothing waits for that code: a wrong one, a late one and one that never was are
+/// answered alike.
 pub const NOTHING_TO_CONFIRM: &str = "Nothing to confirm.";
+/// The answer to `no CODE`.
+pub const DROPPED: &str = "Dropped: nothing was done.";
+/// What becomes of a question for a code that was not sent before a restart; it is all of it that is ever on a disk.
+pub const DROPPED_BY_RESTART: &str =
+    "The node was restarted before this was confirmed: nothing was done. Please ask again.";
+
+/// Asks a peer to confirm a call. `call`: the tool and its exact arguments.
+pub fn confirm(call: &str, code: &str) -> String {
+    format!("{call}\nReply: ok {code} (or: no {code}) within 2 min.")
+}
 /// The end of a turn that brought no answer.
 pub const NO_ANSWER: &str = "Sorry, I could not answer that just now. Please try again later.";
 /// Over the hourly budget, once a window.
@@ -39,6 +50,13 @@ pub const FORGET_REALLY: &str = "This deletes our conversation and your kept ans
 pub const FORGOTTEN: &str = "Deleted: our conversation and your kept answers.";
 /// The answer to `new` and `forget` of someone of whom nothing is remembered.
 pub const NOTHING_REMEMBERED: &str = "I remember nothing of you: your key is not known here.";
+/// The answer to a right pairing code.
+pub fn paired(name: &str, trigger: &str) -> String {
+    format!("Paired as {name}. Send: {trigger} help")
+}
+
+/// The answer to any other, of someone who is answered at all; the same whether it was wrong, late or never there.
+pub const NO_SUCH_CODE: &str = "No such code. Please ask the operator for a new one.";
 /// When the disk did not take it.
 pub const NOT_DONE: &str = "That did not work. Please try again later.";
 
@@ -119,12 +137,20 @@ pub fn who(
     format!("You: {node}, {key}, {sure}. May use: {may}. Questions left: {questions_left}.")
 }
 
+/// How that begins; a text of others stands behind it.
+const SHORTEN: &str = "Say this again in at most ";
+
+/// Is that what a model is asked for `short`, or a peer's words that begin so?
+pub fn is_wish_for_less(question: &str) -> bool {
+    question.starts_with(SHORTEN)
+}
+
 /// What the model is asked for `short`. `bytes`: how long it may be.
 pub fn shorten(answer: &str, bytes: usize) -> String {
     const LONGEST: usize = 6_000;
     let end = (0..=answer.len().min(LONGEST)).rev().find(|end| answer.is_char_boundary(*end));
     let answer = answer.get(..end.unwrap_or(0)).unwrap_or_default();
-    format!("Say this again in at most {bytes} bytes, keeping only what matters most:\n{answer}")
+    format!("{SHORTEN}{bytes} bytes, keeping only what matters most:\n{answer}")
 }
 
 #[cfg(test)]
@@ -162,6 +188,13 @@ mod tests {
     }
 
     #[test]
+    fn the_question_for_a_code_needs_no_more_than_is_kept_free_for_it() {
+        let around = confirm("", "ACDEF").len();
+        assert!(around <= crate::assistant::guard::ASKING_BYTES, "{around}");
+        assert!(DROPPED_BY_RESTART.len() <= 160 && DROPPED.len() <= 160);
+    }
+
+    #[test]
     fn status_says_what_is_known() {
         let air = AirtimeView {
             used_ms: 45_000,
@@ -190,5 +223,6 @@ mod tests {
         let asked = shorten(&"ї".repeat(5_000), 100);
         assert!(asked.len() < 6_100 && asked.ends_with('ї'));
         assert!(shorten("abc", 40).ends_with(":\nabc"));
+        assert!(is_wish_for_less(&shorten("abc", 40)) && !is_wish_for_less("say it again"));
     }
 }

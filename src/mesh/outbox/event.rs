@@ -86,6 +86,10 @@ impl Events {
         }
     }
 
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn take(&mut self) -> Vec<OutboxEvent> {
         self.0.drain(..).collect()
     }

@@ -3,10 +3,10 @@
 //! Owns the flights and their timers, acks, and the loss of the link. Refusals are [`super::refusal`]'s.
 //!
 //! How an ack moves a part on: the destination's ack delivers it and the next part may leave. After another
-//! node's repetition (*relayed*) the radio repeats no more, so the next part leaves one full retry time
-//! after the hand-over, and a real ack still counts then; but where nothing at all was heard of the peer
-//! meanwhile, it is away, and the part waits, once, until it is heard. After silence it leaves when three of those have
-//! passed (*not confirmed*), and a real ack still counts even then.
+//! node's repetition (*relayed*) the radio repeats no more, and what is lost behind that relay nobody repeats: one
+//! full retry time after the hand-over, without a real ack, the part goes once more if its peer was heard meanwhile,
+//! else it waits until it is heard; once, then the next part leaves. After silence it leaves when three of
+//! those times have passed (*not confirmed*). A real ack counts whenever it comes.
 
 use super::part::{Known, Stage};
 use super::{Outbox, ReplyKind};
@@ -35,7 +35,8 @@ pub(super) struct Flight {
     pub full_ms: u64,
     pub airtime_us: u32,
     pub want_ack: bool,
-    pub relayed: bool,
+    /// When another node was first heard passing it on.
+    pub relayed_ms: Option<u64>,
     /// Something was heard of the peer since: it is there.
     pub peer_heard: bool,
 }
@@ -43,12 +44,12 @@ pub(super) struct Flight {
 impl Flight {
     /// When its timer ends.
     pub fn due_ms(&self) -> u64 {
-        let patience = match (self.want_ack, self.relayed) {
-            (false, _) => TAKEN_MS,
-            (true, true) => self.full_ms,
-            (true, false) => PATIENCE * self.full_ms,
+        let (since, patience) = match (self.want_ack, self.relayed_ms) {
+            (false, _) => (self.handed_ms, TAKEN_MS),
+            (true, Some(heard_ms)) => (heard_ms, self.full_ms),
+            (true, None) => (self.handed_ms, PATIENCE * self.full_ms),
         };
-        self.handed_ms.saturating_add(patience)
+        since.saturating_add(patience)
     }
 
     /// The most that the radio's repetitions can have cost.
@@ -95,7 +96,7 @@ impl Outbox {
         let repeats = flight.all_repeats_us();
         let Some(flight) = self.land(id, repeats, now) else { return };
         let Some(reply) = self.replies.get(&flight.order) else { return };
-        if flight.relayed {
+        if flight.relayed_ms.is_some() {
             self.set(flight.order, flight.part, Stage::Settled, Known::Relayed);
         } else if reply.kind == ReplyKind::Reaction {
             self.set(flight.order, flight.part, Stage::Settled, Known::Cancelled);
@@ -124,9 +125,9 @@ impl Outbox {
         } else if ours
             && let Some(flight) = self.flights.get_mut(&id)
             && flight.want_ack
-            && !flight.relayed
+            && flight.relayed_ms.is_none()
         {
-            flight.relayed = true;
+            flight.relayed_ms = Some(now.mono_ms);
             let repeats = flight.repeats_us(now);
             self.ledger.settle(id, repeats, now);
             self.set(order, part, Stage::Handed, Known::Relayed);
@@ -151,15 +152,15 @@ impl Outbox {
                 self.taken(id, now);
                 continue;
             }
-            let known = if flight.relayed { Known::Relayed } else { Known::NotConfirmed };
+            let relayed = flight.relayed_ms.is_some();
+            let known = if relayed { Known::Relayed } else { Known::NotConfirmed };
             let repeats = flight.all_repeats_us();
             let Some(flight) = self.land(id, repeats, now) else { continue };
             let (order, part) = (flight.order, flight.part);
-            let away = flight.relayed && !flight.peer_heard;
-            if away && self.hold_relayed(order, part, now) {
+            if relayed && self.again_relayed(order, part, flight.peer_heard, now) {
                 continue;
             }
-            if !flight.relayed && self.hold_refused(order, part, now) {
+            if !relayed && self.hold_refused(order, part, now) {
                 continue;
             }
             self.set(order, part, Stage::Settled, known);

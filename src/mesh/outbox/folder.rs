@@ -57,10 +57,8 @@ impl Folder {
             return Ok(());
         }
         let file = self.file(&reply.id);
-        let line = serde_json::to_string(reply).map_err(|error| StoreError {
-            doing: "encoding",
-            path: file.clone(),
-            source: error.into(),
+        let line = serde_json::to_string(reply.for_disk().as_ref()).map_err(|error| {
+            StoreError { doing: "encoding", path: file.clone(), source: error.into() }
         })?;
         let states = self.states.get(&reply.id).copied().unwrap_or(0);
         if states < STATES {

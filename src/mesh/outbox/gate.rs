@@ -119,8 +119,8 @@ impl Outbox {
         for (order, part) in ready {
             let Some(reply) = self.replies.get(&order) else { continue };
             let purpose = match reply.kind {
-                ReplyKind::Answer | ReplyKind::Reaction => Use::Answer,
-                ReplyKind::Command | ReplyKind::Notice => Use::Command,
+                ReplyKind::Answer | ReplyKind::Reaction | ReplyKind::Text { .. } => Use::Answer,
+                ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm => Use::Command,
             };
             if spent == Some(purpose) {
                 continue; // one that waits for airtime is not overtaken by its like
@@ -226,9 +226,9 @@ impl Outbox {
             }
             let class = match (part.stage, reply.kind) {
                 (Stage::Handed, _) => 0,
-                (_, ReplyKind::Command | ReplyKind::Notice) => 1,
+                (_, ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm) => 1,
                 (_, ReplyKind::Reaction) => 2,
-                (_, ReplyKind::Answer) => 3,
+                (_, ReplyKind::Answer | ReplyKind::Text { .. }) => 3,
             };
             if part.not_before_ms > now.mono_ms {
                 *wake = earliest(*wake, Some(part.not_before_ms));
@@ -271,6 +271,9 @@ impl Outbox {
         let mut changed = reply.clone();
         let entry = changed.parts.get_mut(index)?;
         entry.add_id(id);
+        // Under the id that it had, after a lost link: a peer behind a relay that has it acks it no second
+        // time, so this is the one repetition that a part gets which is only passed on.
+        entry.relayed_again |= again.is_some();
         entry.stage = Stage::Handed;
         entry.known = Known::Sent;
         entry.airtime_us = airtime_us;
@@ -296,7 +299,7 @@ impl Outbox {
             full_ms: TRANSMISSIONS * u64::from(law.modem.retransmission_ms(len, busy)),
             airtime_us,
             want_ack,
-            relayed: false,
+            relayed_ms: None,
             peer_heard: false,
         };
         self.flights.insert(id, flight);
@@ -315,7 +318,7 @@ impl Outbox {
             of: changed.parts.len(),
             bytes: text.len(),
             airtime_us,
-            text,
+            text: changed.shown(text),
         });
         self.replies.insert(order, changed);
         self.unwritten.remove(&order);
@@ -342,7 +345,8 @@ impl Outbox {
             bytes: part.text.clone().into_bytes(),
             want_ack,
             want_response: false,
-            hop_limit: self.hop_limit(reply.hops.filter(|_| part.silent == 0)),
+            hop_limit: self
+                .hop_limit(reply.hops.filter(|_| part.silent == 0 && !part.relayed_again)),
             reply_id: reply.in_reply_to,
             emoji: reply.kind == ReplyKind::Reaction,
             pki_key,

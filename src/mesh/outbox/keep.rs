@@ -25,11 +25,12 @@ const SWEEP_MS: u64 = 600_000;
 const HELD_MS: u64 = 5_000;
 
 impl Outbox {
-    /// Releases the next burst of the peer's last answer. Gives how many parts that are; 0: nothing waits.
+    /// Releases the next burst of the peer's last answer. Gives how many parts that are; 0: nothing waits. `packet`
+    /// names the one that asked for it: [`Outbox::has_done`] knows it from then on.
     ///
     /// # Errors
     /// When it can't be written: then nothing is released.
-    pub fn more(&mut self, peer: &PeerId, now: Now) -> Result<usize, StoreError> {
+    pub fn more(&mut self, peer: &PeerId, packet: &TurnId, now: Now) -> Result<usize, StoreError> {
         let Some(order) = self.last_answer(peer).map(|reply| reply.order) else { return Ok(0) };
         let stamp = self.stamp(now);
         self.change(order, |reply| {
@@ -39,6 +40,7 @@ impl Outbox {
             let before = reply.released;
             reply.released = before.saturating_add(reply.burst).min(reply.parts.len());
             reply.used = stamp;
+            reply.ordered_by(packet);
             reply.released - before
         })
     }
@@ -195,9 +197,9 @@ impl Outbox {
             .filter_map(|reply| {
                 let age = now.mono_ms.saturating_sub(reply.used.mono_ms);
                 let limit = match reply.kind {
-                    ReplyKind::Notice => NOTICE_MS,
+                    ReplyKind::Notice | ReplyKind::Confirm => NOTICE_MS,
                     ReplyKind::Reaction => REACTION_MS,
-                    ReplyKind::Answer | ReplyKind::Command => return None,
+                    ReplyKind::Answer | ReplyKind::Command | ReplyKind::Text { .. } => return None,
                 };
                 (age > limit && !reply.done()).then_some(reply.order)
             })

@@ -4,6 +4,7 @@
 //! loses nothing and repeats nothing. A state machine without I/O to the radio and without a clock: it is
 //! told what happened and when, and says what to send. Must not know why an answer says what it says.
 
+mod backlog;
 mod event;
 mod flight;
 mod folder;
@@ -33,6 +34,7 @@ use crate::mesh::airtime::law::{Air, Law};
 use crate::mesh::view::AirtimeView;
 use crate::node::{NodeNum, PacketId, PublicKey};
 use crate::radio::{Outbound, RadioInfo, Telemetry};
+use crate::secrets::Secret;
 use crate::store::StoreError;
 
 /// Where a reply goes.
@@ -64,6 +66,14 @@ pub enum ReplyKind {
     Notice,
     /// A reaction to the question: the text is the emoji. Best effort.
     Reaction,
+    /// Asks for a confirmation: one part with a code that is in no file, no event and no list. Dropped rather than
+    /// delayed over two minutes; after a restart it says that nothing was done.
+    Confirm,
+    /// A text of the operator's: one part, counted like an answer, no peer's `more`, `again` or `stop` touches it.
+    Text {
+        /// Does it ask for an ack?
+        ack: bool,
+    },
 }
 
 /// A reply to be sent.
@@ -86,6 +96,8 @@ pub struct NewReply {
     pub hops: Option<u32>,
     /// Markdown or plain text; the outbox plans it.
     pub text: String,
+    /// What is masked wherever the text is shown: a confirmation code.
+    pub secret: Option<Secret>,
 }
 
 /// What to do next.
@@ -129,6 +141,8 @@ pub struct Outbox {
     /// Replies whose file is older than memory: nothing is sent until they are written.
     unwritten: BTreeSet<u64>,
     next_sweep_ms: u64,
+    /// See [`Outbox::take_unheld`]; at most one a flight until it is taken.
+    unheld: Vec<NodeNum>,
     events: Events,
 }
 
@@ -174,6 +188,7 @@ impl Outbox {
             turn: 0,
             unwritten,
             next_sweep_ms: now.mono_ms,
+            unheld: Vec::new(),
             events: Events::default(),
         };
         outbox.take_over(now)?;
@@ -247,6 +262,11 @@ impl Outbox {
         self.replies.values().any(|reply| reply.id == *id)
     }
 
+    /// Was that packet answered by a reply that is still kept, or did it release parts of one?
+    pub fn has_done(&self, order: &TurnId) -> bool {
+        self.replies.values().any(|reply| reply.id == *order || reply.orders.contains(order))
+    }
+
     /// What happened since this was last asked. Bounded: when nobody asks, the oldest are dropped.
     pub fn take_events(&mut self) -> Vec<OutboxEvent> {
         self.events.take()
@@ -271,6 +291,18 @@ impl Outbox {
         let parts = self.replies.values().map(waiting).sum();
         let kept = self.replies.values().filter(|r| r.waits_for_more() || r.held()).count();
         (parts, kept)
+    }
+
+    /// How much is held in memory.
+    pub fn sizes(&self) -> [(&'static str, usize); 6] {
+        [
+            ("replies", self.replies.len()),
+            ("parts", self.replies.values().map(|reply| reply.parts.len()).sum()),
+            ("flights", self.flights.len()),
+            ("served peers", self.served.len()),
+            ("events", self.events.len()),
+            ("ledger lines", self.ledger.len()),
+        ]
     }
 
     /// How long a full part is on air, ms; 0 while that is not known.

@@ -3,13 +3,17 @@
 //! Owns the form on disk and what may follow what: a part's stage and what is known of it. Must not know
 //! the radio, the clock or the gate.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Destination, NewReply, ReplyKind};
 use crate::assistant::{PeerId, TurnId};
+use crate::mesh::commands::DROPPED_BY_RESTART;
 use crate::mesh::reply::{self, Piece};
 use crate::mesh::view::Delivery;
 use crate::node::PacketId;
+use crate::secrets::Secret;
 use tombolo_hw::text::{CHANNEL_BUDGET, DIRECT_BUDGET};
 
 /// A text longer than this is cut, visibly; bytes.
@@ -18,6 +22,8 @@ const MAX_TEXT: usize = 16_384;
 const MORE_WORD: &str = "more";
 /// The smallest budget that is tried when a radio refuses a part as too large.
 const LEAST_BUDGET: usize = 60;
+/// Packets remembered that released parts of a reply. What is older is in the memory of answered packets long since.
+const ORDERS: usize = 8;
 /// Packet ids remembered for each part, so that a late ack still finds it.
 const IDS: usize = 16;
 
@@ -77,6 +83,9 @@ pub(super) struct Part {
     pub airtime_us: u32,
     /// How often the radio gave up on it.
     pub silent: u8,
+    /// It went once more because it was only passed on.
+    #[serde(default)]
+    pub relayed_again: bool,
     /// How often the peer's radio did not know our key.
     pub unknown_key: u8,
     /// How often our radio refused it for its pace.
@@ -100,6 +109,7 @@ impl Part {
             ids: Vec::new(),
             airtime_us: 0,
             silent: 0,
+            relayed_again: false,
             unknown_key: 0,
             refused: 0,
             doubted: false,
@@ -166,6 +176,12 @@ pub(super) struct Reply {
     /// The peer wants it deleted: as soon as nothing of it is on its way.
     #[serde(default)]
     pub forgotten: bool,
+    /// What is masked wherever the text is shown.
+    #[serde(skip)]
+    pub secret: Option<Secret>,
+    /// The last packets that released parts of it, so that none does so twice.
+    #[serde(default)]
+    pub orders: Vec<TurnId>,
 }
 
 impl Reply {
@@ -197,6 +213,8 @@ impl Reply {
             used,
             hops: new.hops,
             forgotten: false,
+            secret: new.secret,
+            orders: Vec::new(),
         };
         reply.plan_from(0, 0);
         reply.released = reply.parts.len().min(burst);
@@ -236,7 +254,40 @@ impl Reply {
 
     /// Does it ask for an ack?
     pub fn wants_ack(&self) -> bool {
-        matches!(self.to, Destination::Direct { .. }) && self.kind != ReplyKind::Reaction
+        let wanted = !matches!(self.kind, ReplyKind::Reaction | ReplyKind::Text { ack: false });
+        wanted && matches!(self.to, Destination::Direct { .. })
+    }
+
+    /// Notes that this packet released parts.
+    pub fn ordered_by(&mut self, order: &TurnId) {
+        if self.orders.len() >= ORDERS {
+            self.orders.remove(0);
+        }
+        self.orders.push(order.clone());
+    }
+
+    /// As it goes into its file: a question for a code has only what it says after a restart there.
+    pub fn for_disk(&self) -> Cow<'_, Reply> {
+        if self.kind != ReplyKind::Confirm {
+            return Cow::Borrowed(self);
+        }
+        let mut masked = self.clone();
+        DROPPED_BY_RESTART.clone_into(&mut masked.text);
+        masked.parts.truncate(1);
+        masked.released = masked.released.min(1);
+        for part in &mut masked.parts {
+            part.start = 0;
+            DROPPED_BY_RESTART.clone_into(&mut part.text);
+        }
+        Cow::Owned(masked)
+    }
+
+    /// That text of it as it may be shown.
+    pub fn shown(&self, text: String) -> String {
+        match &self.secret {
+            Some(secret) => text.replace(secret.expose(), "…"),
+            None => text,
+        }
     }
 
     /// Reactions are worth nothing after a restart.

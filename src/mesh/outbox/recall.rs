@@ -4,7 +4,7 @@
 
 use super::part::Reply;
 use super::{Outbox, ReplyKind};
-use crate::assistant::PeerId;
+use crate::assistant::{PeerId, TurnId};
 use crate::clock::Now;
 use crate::store::StoreError;
 
@@ -23,7 +23,7 @@ pub enum Again {
 
 impl Outbox {
     /// Sends the last burst of the peer's last answer once more, or that part of the answer (counted from 1): the same
-    /// bytes, from what is kept, under new ids.
+    /// bytes, from what is kept, under new ids. `packet` names the one that asked for it, as in [`Outbox::more`].
     ///
     /// # Errors
     /// When it can't be written: then nothing goes.
@@ -31,6 +31,7 @@ impl Outbox {
         &mut self,
         peer: &PeerId,
         part: Option<usize>,
+        packet: &TurnId,
         now: Now,
     ) -> Result<Again, StoreError> {
         let Some(reply) = self.last_answer(peer) else { return Ok(Again::Nothing) };
@@ -47,6 +48,7 @@ impl Outbox {
         let count = wanted.len();
         self.change(order, |reply| {
             reply.send_again(wanted);
+            reply.ordered_by(packet);
             reply.used = stamp;
         })?;
         Ok(Again::Going(count))

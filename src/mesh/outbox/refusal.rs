@@ -109,8 +109,18 @@ impl Outbox {
                 self.again(id, "the radio's duty cycle", now.mono_ms, now);
             }
             routing::NO_INTERFACE => self.no_radio(id, now),
-            code => self.fail(id, reason(code), now),
+            code => {
+                if matches!(code, routing::PKI_FAILED | routing::PKI_SEND_FAIL_PUBLIC_KEY) {
+                    self.unheld.extend(self.replies.get(&order).and_then(|reply| reply.to.node()));
+                }
+                self.fail(id, reason(code), now);
+            }
         }
+    }
+
+    /// Peers whose key our radio turned out not to hold, since the last call.
+    pub fn take_unheld(&mut self) -> Vec<NodeNum> {
+        std::mem::take(&mut self.unheld)
     }
 
     /// Another node refuses. Whoever that really was.
@@ -158,18 +168,31 @@ impl Outbox {
         true
     }
 
-    /// Only passed on by others, and its peer is away: it waits once until that is heard. False: it has waited
-    /// before, or is not worth it.
-    pub(super) fn hold_relayed(&mut self, order: u64, index: usize, now: Now) -> bool {
-        let worth = |reply: &super::part::Reply| reply.kind != ReplyKind::Notice && !reply.stopped;
+    /// Passed on by others, and not acknowledged by its peer: either it was lost on the way or its ack was. It goes once
+    /// more, now if the peer is there, else when it is heard again. False: that was done before, or is not worth it.
+    pub(super) fn again_relayed(
+        &mut self,
+        order: u64,
+        index: usize,
+        peer_heard: bool,
+        now: Now,
+    ) -> bool {
+        let worth = |reply: &super::part::Reply| {
+            !matches!(reply.kind, ReplyKind::Notice | ReplyKind::Confirm) && !reply.stopped
+        };
         if !self.replies.get(&order).is_some_and(worth) {
             return false;
         }
-        let Some(part) = self.part_mut(order, index).filter(|part| part.silent < 2) else {
+        let Some(part) = self.part_mut(order, index).filter(|part| !part.relayed_again) else {
             return false;
         };
-        part.silent = 2;
-        self.hold(order, index, now);
+        part.relayed_again = true;
+        if peer_heard {
+            let why = "passed on, but the peer's radio has not confirmed it: once more".to_owned();
+            self.requeue(order, index, Known::Waiting(why));
+        } else {
+            self.hold(order, index, now);
+        }
         true
     }
 

@@ -1,15 +1,18 @@
 //! Tests of the outbox. Here: the bench that they share.
 
+mod backlog;
 mod delivery;
 mod keeping;
 mod pace;
 mod recalling;
 mod refusals;
 mod simulated;
+mod storm;
 
 use std::sync::Arc;
 
 use super::*;
+use crate::mesh::airtime::law::Use;
 use crate::radio::{LoraSettings, NodeInfo, QueueStatus, routing};
 
 const OURS: NodeNum = NodeNum(0x70b0_1001);
@@ -27,6 +30,7 @@ fn radio() -> RadioInfo {
         owner: NodeInfo::default(),
         firmware: "2.7.26.54e0d8d".to_owned(),
         role: 0,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,
@@ -43,6 +47,11 @@ fn radio() -> RadioInfo {
         channels: Vec::new(),
         nodes: Vec::new(),
     }
+}
+
+/// A packet that asks for parts.
+fn packet() -> TurnId {
+    TurnId("m-packet".to_owned())
 }
 
 /// An outbox on a folder of its own, and a clock that the test moves.
@@ -91,6 +100,7 @@ impl Bench {
             kind,
             hops: None,
             text: text.to_owned(),
+            secret: None,
         }
     }
 

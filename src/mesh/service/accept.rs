@@ -3,6 +3,7 @@
 use super::Mesh;
 use crate::assistant::{Assurance, PeerId, TurnId};
 use crate::clock::Now;
+use crate::mesh::airtime::law::Use;
 use crate::mesh::budget::{Cost, NoticeKind};
 use crate::mesh::commands::{self, Command};
 use crate::mesh::identity::Peer;
@@ -16,6 +17,8 @@ use crate::radio::{Inbound, Payload, port};
 
 /// The transport of what our own radio made itself.
 const TRANSPORT_INTERNAL: i32 = 0;
+/// An answer that would have to wait longer than this for its airtime is not made, milliseconds.
+const LONGEST_WAIT_MS: u64 = 900_000;
 /// The same security event about the same number is told once in this time, milliseconds.
 const TELL_AGAIN_MS: u64 = 60_000;
 /// Numbers that are remembered for that.
@@ -38,7 +41,8 @@ impl Mesh {
             return;
         }
         self.nodes.heard(packet, radio.my_node, now);
-        if !ours && packet.from.is_peer() {
+        // After a handshake firmware 2.8 gives old packets of others again: whose they are is not there for that.
+        if !ours && received && packet.from.is_peer() {
             self.outbox.heard(packet.from, now);
         }
         let Payload::Data(data) = &packet.payload else { return };
@@ -73,6 +77,7 @@ impl Mesh {
             None => {}
             Some(Ok(letter)) => self.letter(&letter, now),
             Some(Err((reason, text))) => {
+                let text = self.masked(&text);
                 if reason == Ignored::SpoofedSender {
                     let detail = "a text under a number that no node has";
                     self.security("spoofed_sender", packet.from, detail, now);
@@ -88,6 +93,13 @@ impl Mesh {
     fn letter(&mut self, letter: &Letter, now: Now) {
         let envelope = &letter.envelope;
         let triggered = self.trigger.question(&letter.text);
+        if let Some(code) = triggered.and_then(commands::pairing_code) {
+            let text = self.masked(&letter.text);
+            let ignored = self.pair(letter, code, now);
+            let peer = self.identify(envelope);
+            self.note(envelope, &peer, text, ignored, true, now);
+            return;
+        }
         let mut peer = self.identify(envelope);
         if !policy::is_denied(&self.config, envelope, &peer) {
             self.observe(envelope, triggered.is_some(), now);
@@ -98,8 +110,7 @@ impl Mesh {
             Some(question) => Ok(question.to_owned()),
             None => self.untriggered(letter, &peer, now),
         };
-        let heard_as = question.clone().unwrap_or_else(|_| letter.text.clone());
-        let text = commands::masked(&letter.text, &heard_as);
+        let text = self.masked(&letter.text);
         let done = question.and_then(|question| self.accept(letter, &peer, &question, now));
         let could_be_one = envelope.channel.is_none() || triggered.is_some();
         self.note(envelope, &peer, text, done.as_ref().err().copied(), could_be_one, now);
@@ -108,9 +119,18 @@ impl Mesh {
         }
     }
 
+    /// The text as it may be shown: without a code that confirms or pairs.
+    fn masked(&self, text: &str) -> String {
+        let heard_as = self.trigger.question(text).unwrap_or(text);
+        self.pairing.masked(&commands::masked(text, heard_as))
+    }
+
     /// The command that a text without trigger is: only in a conversation that a verified peer is in.
     fn untriggered(&self, letter: &Letter, peer: &Peer, now: Now) -> Result<String, Ignored> {
-        let one_word = letter.text.split_whitespace().count() == 1;
+        // A code is only taken for one while one is waited for: `ok thanks` is no command.
+        let one_word = letter.text.split_whitespace().count() == 1
+            || (commands::confirmation(&letter.text).is_some()
+                && self.waits_for_code(&letter.envelope, peer));
         let in_conversation = letter.envelope.channel.is_none()
             && peer.assurance == Assurance::Verified
             && self.seen.had_turn_lately(&peer.id, now);
@@ -134,14 +154,15 @@ impl Mesh {
             return Err(Ignored::Stopped);
         }
         let turn = seen::turn_id(&peer.id, letter.envelope.id, &letter.text);
-        if self.seen.contains(&turn) {
+        // The outbox knows of commands whose packet a kill kept from being recorded.
+        if self.seen.contains(&turn) || self.outbox.has_done(&turn) {
             if peer.assurance != Assurance::Unverified {
                 let detail = format!("packet {} of {} came again", letter.envelope.id, peer.name);
                 self.security("replay", letter.envelope.from, &detail, now);
             }
             return Err(Ignored::Replay);
         }
-        if self.turns.contains_key(&turn) {
+        if self.turns.contains_key(&turn) || self.asking_around.contains(&turn) {
             return Err(Ignored::BeingAnswered);
         }
         let command = Command::parse(question);
@@ -154,6 +175,7 @@ impl Mesh {
         if let Some(command) = command {
             // What stops something is never refused; only its confirmation costs.
             if command != Command::Stop {
+                self.room_on_air(letter, peer, &turn, Use::Command, now)?;
                 self.charge(letter, peer, &turn, Cost::Command, now)?;
             }
             return Ok(Some(command));
@@ -191,8 +213,32 @@ impl Mesh {
             self.notify(&letter.envelope, peer, &turn, NoticeKind::Busy, now);
             return Err(Ignored::Busy);
         }
+        self.room_on_air(letter, peer, &turn, Use::Answer, now)?;
         self.charge(letter, peer, &turn, Cost::Question, now)?;
         self.admit(letter, peer, turn, question, words, now)
+    }
+
+    /// Could its answer leave within a time that somebody waits? The busiest part of a mesh is its air.
+    fn room_on_air(
+        &mut self,
+        letter: &Letter,
+        peer: &Peer,
+        turn: &TurnId,
+        purpose: Use,
+        now: Now,
+    ) -> Result<(), Ignored> {
+        let to_come = self.queue.waiting() + self.queue.running();
+        // Who has an answer waiting already leaves the rest of the room to others.
+        let longest = if purpose == Use::Answer && self.outbox.is_waiting(&peer.id) {
+            LONGEST_WAIT_MS / 3
+        } else {
+            LONGEST_WAIT_MS
+        };
+        if self.outbox.wait_ms(purpose, to_come, now) <= longest {
+            return Ok(());
+        }
+        self.notify(&letter.envelope, peer, turn, NoticeKind::Busy, now);
+        Err(Ignored::Busy)
     }
 
     /// Takes it from the peer's budget. Over it: one notice a window, then silence.
@@ -226,13 +272,14 @@ impl Mesh {
         }
         let text = match kind {
             NoticeKind::OverBudget => commands::OVER_BUDGET.to_owned(),
-            NoticeKind::Busy => commands::busy(self.minutes_to_wait()),
+            NoticeKind::Busy => commands::busy(self.minutes_to_wait(now)),
         };
         let id = TurnId(format!("{}-n", turn.0));
-        self.reply(id, envelope, peer, ReplyKind::Notice, text, now);
+        // What can't be stored is not said, and that is in the log.
+        let _ = self.reply(id, envelope, peer, ReplyKind::Notice, text, now);
     }
 
-    fn observe(&mut self, envelope: &Envelope, triggered: bool, now: Now) {
+    pub(super) fn observe(&mut self, envelope: &Envelope, triggered: bool, now: Now) {
         let (finding, saved) = self.contacts.observe(envelope, now);
         if let Err(error) = saved {
             tracing::error!(error = %error, "a pinned key could not be stored");
@@ -242,7 +289,7 @@ impl Mesh {
             self.unsynced.mark(self.contacts.path().to_owned(), now);
         }
         if matches!(finding.kind, "new_pin" | "moved") {
-            self.keep_contacts_in_radio();
+            self.keep_contacts_in_radio(now);
         }
         // A contact may chat on a channel; only a question there would be a claim to something.
         if finding.kind != "unverified_claim" || triggered {

@@ -34,6 +34,7 @@ impl Mesh {
         for id in &theirs {
             self.drop_turn(id, Outcome::Stopped, now);
         }
+        self.answerer.drop_pending(peer);
         let withdrawn = self.outbox.stop(peer, now).unwrap_or_else(|error| {
             tracing::error!(error = %error, "waiting parts could not be withdrawn");
             0
@@ -97,6 +98,9 @@ impl Mesh {
         let turns: Vec<TurnId> = self.turns.keys().cloned().collect();
         for id in &turns {
             self.drop_turn(id, refused(Ignored::Stopped), now);
+        }
+        for contact in self.told_contacts.iter().flatten() {
+            self.answerer.drop_pending(&contact.caller);
         }
         for end in std::mem::take(&mut self.unsubmitted) {
             self.end(&end.reply.id, &end.peer, None, refused(Ignored::Stopped), now);

@@ -29,27 +29,26 @@ const ASK_AROUND: Duration = Duration::from_secs(5);
 /// Whom a `status` is for, while the model servers are asked.
 #[derive(Debug)]
 pub(super) struct Asker {
-    turn: TurnId,
-    envelope: Envelope,
+    pub(super) turn: TurnId,
+    pub(super) envelope: Envelope,
 }
 
 impl Mesh {
+    /// Acts, stores the answer, and only then records the packet: a kill in between loses no command. What it leaves
+    /// behind tells that the command was carried out: the stored answer has its name, and so have the parts that `more`
+    /// and `again` released. `stop`, `new` and `forget` may come twice then, which does no more than once.
     pub(super) fn carry_out(&mut self, command: Command, letter: &Letter, peer: &Peer, now: Now) {
         let turn = seen::turn_id(&peer.id, letter.envelope.id, &letter.text);
-        if command != Command::Stop {
-            // Recorded before it acts: a replay must not release another burst, nor confirm a `forget`.
-            self.record(&turn, &peer.id, None, Outcome::Command, now);
-        }
         let text = match command {
             Command::Help => Some(commands::help(self.trigger.word())),
             Command::Ping => Some(commands::pong(&letter.signal)),
-            Command::Confirmation => Some(commands::NOTHING_TO_CONFIRM.to_owned()),
-            Command::More => match self.outbox.more(&peer.id, now) {
+            Command::Confirmation => self.confirm(letter, peer),
+            Command::More => match self.outbox.more(&peer.id, &turn, now) {
                 Ok(0) => Some(commands::NOTHING_MORE.to_owned()),
                 Ok(_) => None,
                 Err(error) => Some(not_done(&error)),
             },
-            Command::Again(part) => match self.outbox.recall(&peer.id, part, now) {
+            Command::Again(part) => match self.outbox.recall(&peer.id, part, &turn, now) {
                 Ok(Again::Nothing) => Some(commands::NOTHING_KEPT.to_owned()),
                 Ok(Again::NoSuchPart(sent)) => Some(commands::no_such_part(sent)),
                 Ok(Again::OnItsWay) => Some(commands::ON_ITS_WAY.to_owned()),
@@ -60,30 +59,43 @@ impl Mesh {
                 None => commands::NOTHING_KEPT.to_owned(),
                 Some(_) => commands::SHORT_ALREADY.to_owned(),
             }),
-            Command::Stop => self.carry_out_stop(&turn, peer, now),
+            Command::Stop => return self.carry_out_stop(turn, letter, peer, now),
             Command::New => Some(self.begin_anew(&letter.envelope, peer)),
             Command::Forget => Some(self.forget_when_sure(&letter.envelope, peer, now)),
-            Command::Status => {
-                self.ask_around(turn, &letter.envelope, peer);
-                return;
-            }
+            Command::Status => return self.ask_around(turn, &letter.envelope, peer),
             Command::Who => Some(self.who(&letter.envelope, peer, now)),
         };
-        if let Some(text) = text {
-            self.reply(turn, &letter.envelope, peer, ReplyKind::Command, text, now);
-        }
+        self.answer_command(turn, &letter.envelope, peer, text, now);
     }
 
-    fn carry_out_stop(&mut self, turn: &TurnId, peer: &Peer, now: Now) -> Option<String> {
+    /// The end of a command: its answer, if it has one, and the record of its packet.
+    fn answer_command(
+        &mut self,
+        turn: TurnId,
+        envelope: &Envelope,
+        peer: &Peer,
+        text: Option<String>,
+        now: Now,
+    ) {
+        if let Some(text) = text
+            && self.reply(turn.clone(), envelope, peer, ReplyKind::Command, text, now).is_err()
+        {
+            // Not recorded: when its sender's radio repeats the packet, it is tried again.
+            return;
+        }
+        self.record(&turn, &peer.id, None, Outcome::Command, now);
+    }
+
+    fn carry_out_stop(&mut self, turn: TurnId, letter: &Letter, peer: &Peer, now: Now) {
         let anything = self.stop(&peer.id, now);
         let per_hour = self.config.queries_per_hour;
         let answered = self.budgets.take(verified(peer), Cost::Command, per_hour, now.mono_ms);
+        let text = answered.then(|| commands::stopped(anything).to_owned());
         if anything || answered {
             // A replay must not stop a later turn. One that stopped nothing is recorded only when it is answered,
             // so that a flood of them can't fill the memory.
-            self.record(turn, &peer.id, None, Outcome::Command, now);
+            self.answer_command(turn, &letter.envelope, peer, text, now);
         }
-        answered.then(|| commands::stopped(anything).to_owned())
     }
 
     /// What a model is asked for `short`; `None` when there is nothing to make shorter.
@@ -124,15 +136,14 @@ impl Mesh {
     }
 
     /// The scope of a peer of whom something is remembered under its key.
-    fn remembered(&self, envelope: &Envelope, peer: &Peer) -> Option<CallerScope> {
-        let scope = policy::scope(&self.config, envelope, peer).ok()?;
+    pub(super) fn remembered(&self, envelope: &Envelope, peer: &Peer) -> Option<CallerScope> {
+        let scope = self.scope(envelope, peer).ok()?;
         scope.history_key().is_some().then_some(scope)
     }
 
     fn who(&self, envelope: &Envelope, peer: &Peer, now: Now) -> String {
-        let granted = policy::scope(&self.config, envelope, peer)
-            .map(|scope| scope.granted_categories())
-            .unwrap_or_default();
+        let granted =
+            self.scope(envelope, peer).map(|scope| scope.granted_categories()).unwrap_or_default();
         let per_hour = self.config.queries_per_hour;
         let left = self.budgets.questions_left(verified(peer), per_hour, now.mono_ms);
         let key = peer.key.or(envelope.signed_key.filter(|_| peer.assurance == Assurance::Signed));
@@ -140,8 +151,9 @@ impl Mesh {
     }
 
     /// Learns in a task of its own which model is there, for `status`.
-    fn ask_around(&self, turn: TurnId, envelope: &Envelope, peer: &Peer) {
-        let Ok(scope) = policy::scope(&self.config, envelope, peer) else { return };
+    fn ask_around(&mut self, turn: TurnId, envelope: &Envelope, peer: &Peer) {
+        let Ok(scope) = self.scope(envelope, peer) else { return };
+        self.asking_around.insert(turn.clone());
         let asker = Asker { turn, envelope: envelope.clone() };
         let (answerer, results) = (Arc::clone(&self.answerer), self.results.clone());
         let cancel = self.cancel.clone();
@@ -156,6 +168,7 @@ impl Mesh {
     }
 
     pub(super) fn report_status(&mut self, asker: &Asker, place: Option<ModelPlace>, now: Now) {
+        self.asking_around.remove(&asker.turn);
         let peer = self.identify(&asker.envelope);
         if self.stopped || policy::scope(&self.config, &asker.envelope, &peer).is_err() {
             return;
@@ -164,15 +177,14 @@ impl Mesh {
         let job = theirs
             .map(|(id, turn)| match self.queue.place(id) {
                 Some(place) if !turn.is_running() => {
-                    Job::Waiting { place, minutes: self.minutes_to_wait() }
+                    Job::Waiting { place, minutes: self.minutes_to_wait(now) }
                 }
                 _ => Job::Running,
             })
             .min_by_key(|job| !matches!(job, Job::Running))
             .unwrap_or(Job::None);
         let text = commands::status(job, place, &self.outbox.airtime(now));
-        let turn = asker.turn.clone();
-        self.reply(turn, &asker.envelope, &peer, ReplyKind::Command, text, now);
+        self.answer_command(asker.turn.clone(), &asker.envelope, &peer, Some(text), now);
     }
 
     /// Is that one more text of a program that answers each of our answers? What asks for what is kept, or stops

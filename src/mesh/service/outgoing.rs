@@ -11,6 +11,7 @@ use crate::mesh::seen::{Outcome, Words};
 use crate::mesh::view::{Delivery, MeshEvent, MessageView};
 use crate::node::{NodeNum, PacketId};
 use crate::radio::Outbound;
+use crate::store::StoreError;
 
 /// Packets handed over in one go at most; the rest follows at once.
 const BURST: usize = 8;
@@ -27,10 +28,11 @@ const MAX_SHOWN: usize = 256;
 /// Whom a reply is for.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
-    peer: PeerId,
-    node: NodeNum,
-    assurance: Assurance,
-    channel: Option<String>,
+    /// Whose next text may be an answer to this one, for the loop guard.
+    pub(super) peer: PeerId,
+    pub(super) node: NodeNum,
+    pub(super) assurance: Assurance,
+    pub(super) channel: Option<String>,
 }
 
 /// A finished turn on its way to the disk.
@@ -60,10 +62,7 @@ impl Mesh {
             assurance: peer.assurance,
             channel: envelope.channel.as_ref().map(|channel| channel.name.clone()),
         };
-        if self.shown.len() >= MAX_SHOWN {
-            self.shown.remove(0);
-        }
-        self.shown.push((id.clone(), shown));
+        self.remember_receiver(id.clone(), shown);
         let to = match &envelope.channel {
             Some(channel) => Destination::Channel { index: channel.index },
             None => Destination::Direct { node: envelope.from, key: peer.key },
@@ -77,10 +76,20 @@ impl Mesh {
             kind,
             hops: envelope.hops,
             text,
+            secret: None,
         }
     }
 
-    /// Sends a reply that is not the end of a turn. One that can't be stored is lost, and said so in the log.
+    /// For the message list.
+    pub(super) fn remember_receiver(&mut self, id: TurnId, shown: Shown) {
+        if self.shown.len() >= MAX_SHOWN {
+            self.shown.remove(0);
+        }
+        self.shown.push((id, shown));
+    }
+
+    /// Sends a reply that is not the end of a turn. One that can't be stored is not sent, and said so in the log: then
+    /// what it answers is not done.
     pub(super) fn reply(
         &mut self,
         id: TurnId,
@@ -89,12 +98,13 @@ impl Mesh {
         kind: ReplyKind,
         text: String,
         now: Now,
-    ) {
+    ) -> Result<(), StoreError> {
         let reply = self.new_reply(id, envelope, peer, kind, text);
-        if let Err(error) = self.outbox.submit(reply, now) {
+        let stored = self.outbox.submit(reply, now).map(|_parts| ()).inspect_err(|error| {
             tracing::error!(error = %error, "a short reply could not be stored");
-        }
+        });
         self.outbox_changed(now);
+        stored
     }
 
     /// Stores the end of a turn; where that fails, later again.
@@ -119,9 +129,11 @@ impl Mesh {
     pub(super) fn tidy(&mut self, now: Now) {
         for (end, parts) in std::mem::take(&mut self.handed_over) {
             let id = end.reply.id;
+            let answered = matches!(end.outcome, Outcome::Answered);
             self.end(&id, &end.peer, Some(end.words), end.outcome, now);
             self.tell(MeshEvent::TurnEnded {
                 turn_id: id,
+                answered,
                 backend: end.backend,
                 tools: end.tools,
                 millis: end.millis,
@@ -131,7 +143,7 @@ impl Mesh {
     }
 
     /// Its files are safe from a kill; from a power cut when they are synced.
-    fn outbox_changed(&mut self, now: Now) {
+    pub(super) fn outbox_changed(&mut self, now: Now) {
         self.unsynced.mark(self.data_dir.join("replies"), now);
         self.unsynced.mark(self.data_dir.join("airtime.log"), now);
     }

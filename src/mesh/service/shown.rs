@@ -4,10 +4,11 @@ use tombolo_hw::preset::Preset;
 use tombolo_hw::region::Region;
 
 use super::Mesh;
+use crate::assistant::{Assurance, CallerScope};
 use crate::clock::Now;
 use crate::mesh::airtime::law::Law;
 use crate::mesh::inbox;
-use crate::mesh::view::{AnsweringView, MeshQuery, MeshStatus};
+use crate::mesh::view::{AnsweringView, ContactView, MeshQuery, MeshStatus, Sizes};
 use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
 
 impl Mesh {
@@ -20,17 +21,43 @@ impl Mesh {
             }
             MeshQuery::Messages(limit, reply) => reply.send(self.messages.view(limit)).is_ok(),
             MeshQuery::Airtime(reply) => reply.send(self.outbox.airtime(now)).is_ok(),
-            MeshQuery::Answering(reply) => reply.send(self.answering()).is_ok(),
+            MeshQuery::Answering(reply) => reply.send(self.answering(now)).is_ok(),
+            MeshQuery::Change(wish, reply) => reply.send(self.change(&wish, now)).is_ok(),
+            MeshQuery::Pair(wish, reply) => reply.send(self.open_pairing(wish, now)).is_ok(),
+            MeshQuery::SendText(wish, reply) => reply.send(self.send_text(&wish, now)).is_ok(),
+            MeshQuery::Sizes(reply) => reply.send(self.sizes()).is_ok(),
             MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
+            MeshQuery::AcceptRadio(fingerprint, reply) => {
+                reply.send(self.accept_radio(&fingerprint, now)).is_ok()
+            }
             MeshQuery::Reconfigure(settings, reply) => {
                 let (mesh, airtime) = *settings;
-                self.reconfigure(mesh, &airtime);
+                self.reconfigure(mesh, &airtime, now);
                 reply.send(()).is_ok()
             }
         };
     }
 
-    fn status(&self, now: Now) -> MeshStatus {
+    fn sizes(&self) -> Sizes {
+        let mut sizes = vec![
+            ("turns", self.turns.len()),
+            ("queue", self.queue.waiting() + self.queue.running()),
+            ("receivers", self.shown.len()),
+            ("unstored answers", self.unsubmitted.len() + self.handed_over.len()),
+            ("security events", self.told.len()),
+            ("contacts in the radio", self.kept_in_radio.len()),
+            ("wishes to forget", self.forget_until.len() + self.forgetting.len()),
+            ("nodes", self.nodes.len()),
+            ("messages", self.messages.len()),
+            ("budgets", self.budgets.len()),
+            ("loops", self.loops.len()),
+        ];
+        sizes.extend(self.seen.sizes());
+        sizes.extend(self.outbox.sizes());
+        sizes
+    }
+
+    pub(super) fn status(&self, now: Now) -> MeshStatus {
         let (turns_running, turns_waiting) = self.running_and_waiting();
         let (parts_waiting, kept_answers) = self.outbox.counts();
         let mut status = MeshStatus {
@@ -41,6 +68,7 @@ impl Mesh {
             parts_waiting,
             kept_answers,
             stopped: self.stopped,
+            refused_radio: self.refused.clone(),
             airtime: self.outbox.airtime(now),
             warnings: self.warnings(),
             ..MeshStatus::default()
@@ -56,30 +84,39 @@ impl Mesh {
         status
     }
 
-    fn answering(&self) -> AnsweringView {
-        AnsweringView {
-            enabled: self.config.enabled,
-            trusted_only: self.config.trusted_only,
-            allowed_contacts: self.contacts.view(),
-            denied_askers: self
-                .config
-                .denied_askers
-                .iter()
-                .map(|asker| match asker {
-                    crate::config::Asker::Node(node) => node.to_string(),
-                    crate::config::Asker::Key(key) => key.to_string(),
-                })
-                .collect(),
-            trigger: self.trigger.word().to_owned(),
-            channels: self.config.channels.clone(),
+    pub(super) fn answering(&self, now: Now) -> AnsweringView {
+        let mut view = self.contacts.answering(&self.configured, &self.config);
+        self.show_grants(&mut view.allowed_contacts);
+        AnsweringView { pairing: self.pairing.view(now), ..view }
+    }
+
+    /// Puts in the grants that count now.
+    fn show_grants(&self, views: &mut [ContactView]) {
+        for (view, contact) in views.iter_mut().zip(self.contacts.entries()) {
+            let Some(known) = self.standing(contact) else { continue };
+            let scope = self.answerer.current(CallerScope::Mesh {
+                peer_id: known.caller.clone(),
+                name: known.name,
+                assurance: Assurance::Verified,
+                granted: known.base,
+            });
+            let granted = scope.granted_categories();
+            view.grants = granted.iter().map(ToString::to_string).collect();
+            view.grants_source = match self.answerer.grants_source(&known.caller) {
+                "default" if known.configured => "configuration",
+                source => source,
+            };
         }
     }
 
     /// What the operator should put right.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.contacts.warnings().to_vec();
+        let mut warnings = self.contacts.warnings(&self.configured);
         if self.stopped {
             warnings.push("all answers are stopped, until they are resumed".to_owned());
+        }
+        if let Some(radio) = &self.refused {
+            warnings.push(radio.to_string());
         }
         if self.trigger.word().is_empty() {
             warnings.push("the trigger is empty: no text is a question".to_owned());

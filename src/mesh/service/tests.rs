@@ -2,10 +2,17 @@
 
 mod authority;
 mod bench;
+mod commands;
+mod confirm;
+mod decisions;
+mod evil;
 mod fairness;
 mod halt;
 mod manners;
 mod orders;
+mod pairing;
+mod radio;
 mod restart;
+mod sending;
 mod sim;
 mod status;

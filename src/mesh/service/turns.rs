@@ -10,6 +10,7 @@ use super::orders::Asker;
 use super::outgoing::Unsubmitted;
 use crate::assistant::{ChatContext, ChatReply, ChatStatus, ModelPlace, PeerId, TurnId};
 use crate::clock::Now;
+use crate::mesh::airtime::law::Use;
 use crate::mesh::budget::NoticeKind;
 use crate::mesh::identity::Peer;
 use crate::mesh::inbox::{Envelope, Ignored, Letter};
@@ -56,6 +57,8 @@ pub(super) enum Report {
     Turn(Finished),
     /// Where the model is, for a `status`; `None` when nobody said in time.
     Model(Asker, Option<ModelPlace>),
+    /// What is to be said about a call that waited for a confirmation.
+    Decided(Asker, Option<String>),
 }
 
 /// A turn's task has ended.
@@ -147,7 +150,11 @@ impl Mesh {
                 continue;
             };
             let peer = self.identify(&turn.question.envelope);
-            let scope = match policy::scope(&self.config, &turn.question.envelope, &peer) {
+            let scope = match self.scope(&turn.question.envelope, &peer) {
+                // It has the words of an earlier answer in it, which may be anybody's: no tools.
+                Ok(scope) if commands::is_wish_for_less(&turn.question.text) => {
+                    scope.without_tools()
+                }
                 Ok(scope) => scope,
                 Err(reason) => {
                     self.queue.done(&id);
@@ -225,9 +232,6 @@ impl Mesh {
         if turn.started_ms.is_some() {
             self.turn_ms = (self.turn_ms * 3 + millis) / 4;
         }
-        for reason in &reply.reasons {
-            tracing::info!(turn = %id.0, leg = %reason.leg, "did not answer: {}", reason.reason);
-        }
         // Who lost the right to an answer while it was made does not get it.
         let peer = self.identify(&turn.question.envelope);
         if let Err(reason) = policy::scope(&self.config, &turn.question.envelope, &peer) {
@@ -237,6 +241,7 @@ impl Mesh {
         let Some(turn) = self.turns.remove(&id) else { return };
         let (outcome, text) = match reply.status {
             ChatStatus::Stopped => {
+                self.answerer.drop_pending(&turn.peer);
                 self.end(&id, &turn.peer, None, Outcome::Stopped, now);
                 return;
             }
@@ -245,7 +250,12 @@ impl Mesh {
             }
             ChatStatus::Answered | ChatStatus::Failed => (Outcome::Failed, one_line(&reply.text)),
         };
-        let new = self.new_reply(id, &turn.question.envelope, &peer, ReplyKind::Answer, text);
+        let envelope = &turn.question.envelope;
+        self.wait_for_decision(&id, envelope);
+        let (new, outcome) = match self.question_for_code(&id, envelope, &peer) {
+            Some(question) => (question, Outcome::AskedBack),
+            None => (self.new_reply(id, envelope, &peer, ReplyKind::Answer, text), outcome),
+        };
         self.hand_over(
             Unsubmitted {
                 reply: new,
@@ -322,7 +332,7 @@ impl Mesh {
             .collect();
         for (id, envelope) in due {
             let peer = self.identify(&envelope);
-            self.reply(id, &envelope, &peer, ReplyKind::Reaction, WORKING.to_owned(), now);
+            let _ = self.reply(id, &envelope, &peer, ReplyKind::Reaction, WORKING.to_owned(), now);
         }
     }
 
@@ -348,9 +358,10 @@ impl Mesh {
     }
 
     /// How long a peer should wait before asking again.
-    pub(super) fn minutes_to_wait(&self) -> u64 {
-        let ahead = (self.queue.waiting() + self.queue.running()) as u64;
-        let ms = self.turn_ms.saturating_mul(ahead) / MAX_RUNNING as u64;
+    pub(super) fn minutes_to_wait(&self, now: Now) -> u64 {
+        let ahead = self.queue.waiting() + self.queue.running();
+        let model_ms = self.turn_ms.saturating_mul(ahead as u64) / MAX_RUNNING as u64;
+        let ms = model_ms.max(self.outbox.wait_ms(Use::Answer, ahead, now));
         ms.div_ceil(60_000).clamp(1, 60)
     }
 }

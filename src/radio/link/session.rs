@@ -13,6 +13,8 @@ use super::{Backoff, Command, Keeper};
 use crate::node::{NodeNum, PacketId};
 use crate::radio::LinkEvent;
 use crate::radio::handshake::{Handshake, Progress};
+use crate::radio::known::RefusedRadio;
+use crate::radio::settings::session::{SessionError, waits_for_download};
 use crate::radio::transport::Stream;
 use crate::radio::wire::{self, FromRadio};
 use tombolo_hw::frame::{self, Decoder, Item};
@@ -36,6 +38,8 @@ pub(super) enum End {
     Over,
     /// It will be opened again; why it ended.
     Lost(String),
+    /// The handshake told that it is not our radio. Nothing more is said to it.
+    Refused(RefusedRadio),
 }
 
 impl From<super::Over> for End {
@@ -150,7 +154,13 @@ impl<'a> Session<'a> {
         match &mut self.state {
             State::Greeting(handshake) => {
                 if handshake.expired(now) {
-                    return Err(End::Lost("the radio does not complete the handshake".to_owned()));
+                    let name = self.keeper.connector.place();
+                    let why = if handshake.is_answered() {
+                        SessionError::Incomplete { name }
+                    } else {
+                        SessionError::Silent { name }
+                    };
+                    return Err(End::Lost(why.to_string()));
                 }
                 if handshake.ask_again(now) {
                     self.ask().await?;
@@ -231,6 +241,10 @@ impl<'a> Session<'a> {
         let booted = !self.keeper.connector.is_tcp()
             && BOOT_MARKS.iter().any(|mark| line.trim_start().starts_with(mark));
         match &self.state {
+            State::Greeting(handshake) if !handshake.is_answered() && waits_for_download(line) => {
+                let name = self.keeper.connector.place();
+                Err(End::Lost(SessionError::Bootloader { name }.to_string()))
+            }
             // It is being asked already, and will be every five seconds until it is up.
             State::Greeting(handshake) if !handshake.is_answered() => Ok(()),
             _ if booted => self.greet_again("the radio has restarted").await,
@@ -247,11 +261,12 @@ impl<'a> Session<'a> {
                     return Ok(());
                 }
                 let Progress::Complete(info) = handshake.take(frame) else { return Ok(()) };
-                self.my_node = info.my_node;
+                let my_node = info.my_node;
+                let session = self.keeper.up(*info).await?;
+                self.my_node = my_node;
                 self.life = Instant::now() + SIGN_OF_LIFE;
                 self.clock_is_set = false;
                 backoff.succeeded();
-                let session = self.keeper.up(*info).await?;
                 self.state = State::Up { session };
                 self.set_clock().await?;
                 while let Some(packet) = self.keeper.held.pop_front() {

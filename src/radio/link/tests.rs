@@ -1,6 +1,8 @@
 //! The link against the simulated radio, in memory under a paused clock, and against a scripted one.
 
 mod edges;
+mod foreign;
+mod replug;
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -27,10 +29,13 @@ impl Rig {
         Rig::with_time(connector, || None)
     }
 
-    fn with_time(connector: Connector, right_time: RightTime) -> Rig {
+    fn with_time(connector: Connector, right_time: fn() -> Option<u32>) -> Rig {
+        Rig::with(connector, |parts| LinkParts { right_time: Arc::new(right_time), ..parts })
+    }
+
+    fn with(connector: Connector, change: impl FnOnce(LinkParts) -> LinkParts) -> Rig {
         let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
-        let link =
-            spawn_with(connector, RadioSettings::default(), cancel.clone(), &tracker, right_time);
+        let link = start(change(LinkParts::plain(connector, cancel.clone(), &tracker)));
         Rig { link, cancel, tracker }
     }
 
@@ -333,7 +338,7 @@ async fn a_silent_radio_is_asked_every_five_seconds_and_given_up_after_sixty() {
     }
     let reading = tokio::spawn(async move { while radio.stream.read_u8().await.is_ok() {} });
     let reason = rig.down().await;
-    assert!(reason.contains("handshake"), "{reason}");
+    assert!(reason.contains("scripted opens and does not answer"), "{reason}");
     assert_eq!(begun.elapsed(), Duration::from_secs(60));
     reading.await.unwrap();
     assert!(opened.recv().await.is_some(), "it is opened again");

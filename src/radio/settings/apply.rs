@@ -7,11 +7,14 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::Wanted;
 use super::compare::{differences, impossible};
 use super::session::{Session, SessionError};
+use crate::node::PublicKey;
 use crate::radio::RadioInfo;
+use crate::radio::known::{KnownRadio, RefusedRadio};
 use crate::radio::transport::Connector;
 use crate::radio::wire::settings::{LoraChange, Request, device_with, lora_with, user_with};
 
@@ -46,6 +49,9 @@ pub enum ApplyError {
     /// Before anything was written.
     #[error("{0}")]
     Session(#[from] SessionError),
+    /// The settings are for another radio. Nothing was written.
+    #[error("nothing was written: {0}")]
+    Foreign(RefusedRadio),
     /// This radio can't take it. Nothing was written.
     #[error("nothing was written: {}", .0.join("; "))]
     Impossible(Vec<String>),
@@ -64,6 +70,17 @@ pub enum ApplyError {
         /// What went wrong.
         cause: SessionError,
     },
+    /// The end was asked for between begin and commit.
+    #[error(
+        "interrupted; nothing was saved, and the radio was asked to restart with its old settings"
+    )]
+    Interrupted,
+    /// The end was asked for after the commit.
+    #[error(
+        "interrupted while the radio restarts: the settings were sent and not read back; look with \
+         `tombolo radio info`"
+    )]
+    Unverified,
     /// The commit was sent twice and the radio goes on.
     #[error(
         "the radio did not restart after the commit, so the settings may not be saved: take its power \
@@ -84,16 +101,27 @@ pub enum ApplyError {
     Differs(Vec<String>),
 }
 
-/// Writes what differs. `say` hears what happens, a line each.
+/// Writes what differs, to a radio that is known. `say` hears what happens, a line each. After `cancel` it ends
+/// as soon as it can without leaving the radio half-changed or a frame half-written.
 ///
 /// # Errors
 /// See [`ApplyError`]; after each the radio works, with old or new settings.
 pub async fn apply(
     connector: &Connector,
     wanted: &Wanted,
+    known: &KnownRadio,
+    cancel: &CancellationToken,
     say: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Applied, ApplyError> {
-    let mut session = Session::open(connector).await?;
+    let opened = tokio::select! {
+        () = cancel.cancelled() => return Err(ApplyError::Interrupted),
+        opened = Session::open(connector) => opened,
+    };
+    let mut session = opened?;
+    if let Err(refused) = known.admit(&session.info) {
+        // Not even a goodbye: it is not ours.
+        return Err(ApplyError::Foreign(refused));
+    }
     let changed = differences(wanted, &session.info);
     if changed.is_empty() {
         let info = Box::new(session.info.clone());
@@ -112,16 +140,36 @@ pub async fn apply(
     }
     let before = session.info.public_key;
     for request in &requests {
-        if let Err(cause) = session.request(request).await {
-            // It may have taken part of it, into its memory only.
-            let _ = session.request(&Request::Restart(FORGET)).await;
-            session.leave().await;
-            return Err(ApplyError::Undone { cause });
-        }
+        let undone = match session.request(request).await {
+            Ok(()) if !cancel.is_cancelled() => continue,
+            Ok(()) => ApplyError::Interrupted,
+            Err(cause) => ApplyError::Undone { cause },
+        };
+        // It may have taken part of it, into its memory only.
+        let _ = session.request(&Request::Restart(FORGET)).await;
+        session.leave().await;
+        return Err(undone);
     }
     say("written; waiting for the radio to restart");
     // Whether the radio has it is seen by the restart, not by the answer, which may get lost.
     let _ = session.request(&Request::Commit).await;
+    tokio::select! {
+        () = cancel.cancelled() => Err(ApplyError::Unverified),
+        verified = verify(connector, wanted, session, before, say) => {
+            let info = Box::new(verified?);
+            Ok(Applied::Written { changed, info })
+        }
+    }
+}
+
+/// Waits out the restart after the commit, and reads back.
+async fn verify(
+    connector: &Connector,
+    wanted: &Wanted,
+    mut session: Session,
+    before: Option<PublicKey>,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> Result<RadioInfo, ApplyError> {
     let mut restarted = session.restarts(RESTART, BEAT).await;
     if !restarted {
         say("no restart yet; saying again that the changes are complete");
@@ -142,7 +190,7 @@ pub async fn apply(
     if !restarted {
         return Err(ApplyError::NoRestart);
     }
-    Ok(Applied::Written { changed, info: Box::new(info) })
+    Ok(info)
 }
 
 /// What has to be sent between begin and commit, the begin included.

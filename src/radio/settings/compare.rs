@@ -9,7 +9,7 @@ use tombolo_hw::region::Region;
 
 use super::{Field, LONG_NAME_KEPT_2_8, Source, Wanted, contradiction};
 use crate::radio::wire::settings::role_name;
-use crate::radio::{LoraSettings, RadioInfo, firmware_version};
+use crate::radio::{LoraSettings, RadioInfo, firmware_version, station};
 
 /// Regions and presets from this code on, and some behaviour, exist since firmware 2.8.
 const REGIONS_OF_2_8: i32 = 27;
@@ -134,6 +134,15 @@ pub fn impossible(wanted: &Wanted, radio: &RadioInfo) -> Vec<String> {
     {
         faults
             .push(format!("preset: {} needs firmware 2.8, this is {firmware}", wish.value.name()));
+    }
+    if let Some(wish) = &wanted.name
+        && radio.owner.licensed
+        && let Some(sign) = station::call_sign(&radio.owner.long_name)
+        && station::call_sign(&wish.value) != Some(sign)
+    {
+        faults.push(format!(
+            "name: the radio is in licensed mode, where the name holds the call sign; begin it with {sign}"
+        ));
     }
     if let Some(wish) = &wanted.name
         && new

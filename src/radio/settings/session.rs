@@ -48,6 +48,15 @@ pub enum SessionError {
         /// The device or host.
         name: String,
     },
+    /// The ROM of an ESP32 answers in place of the firmware.
+    #[error(
+        "{name} is a board in its bootloader, which waits for firmware: press its reset button once, without \
+         holding another one"
+    )]
+    Bootloader {
+        /// The device or host.
+        name: String,
+    },
     /// It began to answer and did not end.
     #[error("{name} does not complete the handshake: restart the radio and try again")]
     Incomplete {
@@ -74,6 +83,11 @@ pub enum SessionError {
         /// The request, for people.
         what: &'static str,
     },
+}
+
+/// Is that line what the ROM of an ESP32 says when it waits for firmware?
+pub fn waits_for_download(line: &str) -> bool {
+    line.trim().eq_ignore_ascii_case("waiting for download")
 }
 
 /// What the handshake told of the settings, beside [`RadioInfo`].
@@ -136,7 +150,7 @@ impl Session {
             byte: Instant::now(),
         };
         line.write_raw(&wire::FLUSH).await?;
-        let (info, details) = line.greet(connector.name()).await?;
+        let (info, details) = line.greet(&connector.place()).await?;
         Ok(Session { line, info, details })
     }
 
@@ -235,7 +249,13 @@ impl Line {
                 until = until.min(begun + SILENT);
             }
             let Some(seen) = self.next(until).await? else { continue };
-            let Seen::Frame(frame, kept) = seen else { continue };
+            let (frame, kept) = match seen {
+                Seen::Frame(frame, kept) => (frame, kept),
+                Seen::Text(line) if !named && waits_for_download(&line) => {
+                    return Err(SessionError::Bootloader { name: name.to_owned() });
+                }
+                Seen::Text(_) => continue,
+            };
             if let FromRadio::MyInfo(_) = *frame {
                 named = true;
                 details = Details::default();

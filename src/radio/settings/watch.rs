@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::apply::{self, Applied, ApplyError};
@@ -12,7 +13,17 @@ use super::compare::{differences, impossible};
 use super::{Wanted, udev};
 use crate::config::RadioSettings;
 use crate::radio::RadioInfo;
+use crate::radio::known::{KnownRadio, RefusedRadio};
 use crate::radio::transport::Connector;
+
+/// Why nothing was written yet. It is tried again when the radio is there.
+#[derive(Debug)]
+pub enum NotApplied {
+    /// The radio could not be reached; why.
+    Away(String),
+    /// It is not the radio that the settings are for.
+    Refused(RefusedRadio),
+}
 
 /// What is wanted of the radio of one link.
 #[derive(Debug)]
@@ -55,8 +66,13 @@ impl Watch {
     /// Writes it, once in the life of the daemon; a failure is said, and the radio is used as it is.
     ///
     /// # Errors
-    /// Why the radio could not be reached; it is tried again then.
-    pub async fn apply(&mut self, connector: &Connector) -> Result<(), String> {
+    /// When there is no radio that may be written to; it is tried again then.
+    pub async fn apply(
+        &mut self,
+        connector: &Connector,
+        known: &KnownRadio,
+        cancel: &CancellationToken,
+    ) -> Result<(), NotApplied> {
         let wanted = match self.wanted(connector) {
             Ok(wanted) => wanted,
             Err(faults) => {
@@ -66,8 +82,9 @@ impl Watch {
             }
         };
         let mut say = |line: &str| info!(radio = connector.name(), "{line}");
-        match apply::apply(connector, &wanted, &mut say).await {
-            Err(ApplyError::Session(error)) => return Err(error.to_string()),
+        match apply::apply(connector, &wanted, known, cancel, &mut say).await {
+            Err(ApplyError::Session(error)) => return Err(NotApplied::Away(error.to_string())),
+            Err(ApplyError::Foreign(radio)) => return Err(NotApplied::Refused(radio)),
             Err(error) => error!(radio = connector.name(), "settings not applied: {error}"),
             Ok(Applied::AlreadyRight(_)) => {}
             Ok(Applied::Written { .. }) => info!(radio = connector.name(), "settings applied"),

@@ -110,7 +110,7 @@ fn the_handshake_of_real_firmware() {
             FromRadio::NoChannel(7),
         ]
     );
-    assert_eq!(all[12], FromRadio::Role(0));
+    assert_eq!(all[12], FromRadio::Device { role: 0, announces_every_s: 10_800 });
     assert_eq!(
         all[17],
         FromRadio::Lora(LoraSettings {

@@ -3,7 +3,10 @@
 //! Owns the way from a password to a session, and `sessions.json`. Knows no HTTP; cookies and headers are
 //! read by `rpc::http`. A password or token is never logged and never part of an error.
 
+pub mod error;
+pub mod links;
 pub mod password;
+pub mod passwords;
 pub mod role;
 pub mod sessions;
 pub mod throttle;
@@ -13,64 +16,25 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tracing::{info, warn};
 
+pub use error::{AuthError, LoginError};
 pub use role::Role;
-pub use sessions::Login;
+pub use sessions::{Login, SessionView};
 pub use token::Token;
 
 use crate::assistant::SessionId;
 use crate::clock::Clock;
-use crate::secrets::{Secret, SecretError, SecretName, Secrets};
-use crate::store::{self, Durability, StoreError};
-use sessions::Sessions;
+use crate::secrets::{Secret, Secrets};
+use crate::store::{self, Durability};
+use links::Links;
+use passwords::{Passwords, Tags};
+use sessions::{Opening, Sessions};
 use throttle::{Throttle, Who};
 
-/// A login link works for so long.
-const LINK_MS: u64 = 10 * 60_000;
-/// Links that wait to be used, at most; past it the oldest is void.
-const MAX_LINKS: usize = 8;
 /// Logins that wait for the one hash that may run; past it the caller is asked to come back.
 const MAX_WAITING: usize = 8;
-
-/// Why the sessions could not be set up at start.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthError {
-    /// The password's file is not as it should be.
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    /// `sessions.json` could not be read or moved aside.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// No randomness.
-    #[error("the system's random source failed: {0}")]
-    Random(getrandom::Error),
-}
-
-/// Why there is no session. Every wrong password, wrong token or missing password is the same `Failed`.
-#[derive(Debug, thiserror::Error)]
-pub enum LoginError {
-    /// Not the right password or token.
-    #[error("that did not match")]
-    Failed,
-    /// Too many failures; nothing was checked.
-    #[error("too many failed tries; wait {wait_s} s")]
-    Throttled {
-        /// Whole seconds until the next try is looked at.
-        wait_s: u64,
-    },
-    /// There is a password already.
-    #[error("this node is set up already: log in with its password")]
-    SetUpAlready,
-    /// The new password is too short or too long.
-    #[error(transparent)]
-    Password(#[from] password::PasswordError),
-    /// A failure of ours; the log has it.
-    #[error("the login could not be stored")]
-    Internal,
-}
 
 /// What a browser shows of itself.
 #[derive(Debug, Clone)]
@@ -90,17 +54,11 @@ pub struct NewLogin {
     pub login: Login,
 }
 
-#[derive(Debug)]
-struct Link {
-    hash: token::TokenHash,
-    until_ms: u64,
-}
-
 /// The logins of one node.
 #[derive(Debug)]
 pub struct Auth {
     clock: Clock,
-    secrets: Secrets,
+    passwords: Passwords,
     path: PathBuf,
     sessions: Mutex<Sessions>,
     /// Held while the file is written, so that an older state never overwrites a newer one.
@@ -110,13 +68,15 @@ pub struct Auth {
     hashing: Semaphore,
     waiting: Semaphore,
     setup: Mutex<Option<Secret>>,
-    link_key: Token,
-    links: Mutex<(u64, Vec<Link>)>,
+    /// Counts up when sessions began or ended. A watch: who is slow sees the newest count only.
+    changes: watch::Sender<u64>,
+    links: Mutex<Links>,
 }
 
 impl Auth {
-    /// Reads `sessions.json`; a broken one is moved aside, and everybody logs in anew. While no password
-    /// is stored there is a one-time token for [`Auth::setup`].
+    /// Reads `sessions.json`; a broken one is moved aside, and everybody logs in anew. While the operator
+    /// has no password there is a one-time token for [`Auth::setup`]. A password's file that holds no
+    /// hash is an error: nobody could log in, and only the log would say why.
     pub fn open(data_dir: &Path, secrets: Secrets, clock: Clock) -> Result<Auth, AuthError> {
         let path = data_dir.join("sessions.json");
         let sessions = match store::read_json(&path) {
@@ -127,13 +87,15 @@ impl Auth {
                 Sessions::default()
             }
         };
-        let setup = match secrets.read(SecretName::OperatorPassword)? {
+        let passwords = Passwords::new(secrets);
+        passwords.stored(Role::Viewer)?;
+        let setup = match passwords.stored(Role::Operator)? {
             Some(_) => None,
             None => Some(Secret::new(Token::random().map_err(AuthError::Random)?.text())),
         };
         Ok(Auth {
             clock,
-            secrets,
+            passwords,
             path,
             sessions: Mutex::new(sessions),
             saving: Mutex::new(()),
@@ -141,8 +103,8 @@ impl Auth {
             hashing: Semaphore::new(1),
             waiting: Semaphore::new(MAX_WAITING),
             setup: Mutex::new(setup),
-            link_key: Token::random().map_err(AuthError::Random)?,
-            links: Mutex::default(),
+            changes: watch::Sender::new(0),
+            links: Mutex::new(Links::new(Token::random().map_err(AuthError::Random)?)),
         })
     }
 
@@ -154,78 +116,83 @@ impl Auth {
 
     /// Is there no password yet?
     pub fn needs_setup(&self) -> bool {
-        lock(&self.setup).is_some() && matches!(self.password(), Ok(None))
+        lock(&self.setup).is_some() && matches!(self.passwords.stored(Role::Operator), Ok(None))
     }
 
     /// A token that logs one browser in, once, within ten minutes: for a link that is printed where only
     /// the operator sees it.
     pub fn one_time_link_token(&self) -> Secret {
-        let mut links = lock(&self.links);
-        let (count, waiting) = &mut *links;
-        *count += 1;
-        // Derived from a random key of this process, so that making one can't fail.
-        let mut hash = Sha256::new();
-        hash.update(b"tombolo login link 1\0");
-        hash.update(self.link_key.csrf());
-        hash.update(count.to_be_bytes());
-        let text = token::hex(&hash.finalize());
-        if waiting.len() >= MAX_LINKS {
-            waiting.remove(0);
-        }
-        waiting.push(Link {
-            hash: text_hash(&text),
-            until_ms: self.clock.now().mono_ms.saturating_add(LINK_MS),
-        });
-        Secret::new(text)
+        lock(&self.links).make(self.clock.now().mono_ms)
     }
 
     /// Takes a link's token, which is void from now on; `None` when it isn't one any more.
     pub async fn redeem_link(self: &Arc<Self>, token: &str, client: &Client) -> Option<NewLogin> {
-        {
-            let mut links = lock(&self.links);
-            let now_ms = self.clock.now().mono_ms;
-            links.1.retain(|link| now_ms < link.until_ms);
-            let hash = text_hash(token);
-            let index = links.1.iter().position(|link| token::same_text(&link.hash, &hash))?;
-            links.1.remove(index);
+        if !lock(&self.links).take(token, self.clock.now().mono_ms) {
+            return None;
         }
         info!("logged in by a one-time link from {}", client.address);
-        self.begin(client).await.ok()
+        self.begin(Role::Operator, client).await.ok()
     }
 
     /// The session that the browser's cookies name, if it is live. What is written (when it was last
     /// seen) is written later, by [`Auth::save`].
     pub fn authenticate(&self, client: &Client) -> Option<Login> {
-        let password = self.password_tag()?;
+        let tags = self.tags()?;
         let now_ms = self.clock.now().unix_ms;
         let mut sessions = lock(&self.sessions);
-        client.tokens.iter().find_map(|token| sessions.find(token, &password, now_ms))
+        client.tokens.iter().find_map(|token| sessions.find(token, &tags, now_ms))
     }
 
-    /// Checks the operator's password and opens a session.
+    /// Is it still what [`Auth::authenticate`] found? Looking is no use of the session.
+    pub fn is_live(&self, login: &Login) -> bool {
+        let now_ms = self.clock.now().unix_ms;
+        self.tags().is_some_and(|tags| lock(&self.sessions).is_live(login, &tags, now_ms))
+    }
+
+    /// Tells when sessions began or ended. That one grew too old or that a password was set beside the
+    /// daemon is not told: who depends on a session looks at it again now and then.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The live sessions, the newest last.
+    pub fn list(&self, login: &Login) -> Vec<SessionView> {
+        let now_ms = self.clock.now().unix_ms;
+        let Some(tags) = self.tags() else { return Vec::new() };
+        lock(&self.sessions).views(login, &tags, now_ms)
+    }
+
+    /// Ends the session that [`Auth::list`] calls so, and gives its id; `None` when there is none.
+    pub async fn revoke(self: &Arc<Self>, id: &str) -> Result<Option<SessionId>, LoginError> {
+        let now_ms = self.clock.now().unix_ms;
+        let Some(ended) = lock(&self.sessions).revoke(id, now_ms) else { return Ok(None) };
+        info!("a session was revoked");
+        self.tell();
+        self.save(Durability::Disk).await?;
+        Ok(Some(ended))
+    }
+
+    /// Checks a password and opens a session in the role whose it is.
     pub async fn login(
         self: &Arc<Self>,
         password: Secret,
         client: &Client,
     ) -> Result<NewLogin, LoginError> {
-        self.attempt(client, move |auth, client| async move {
-            let stored = auth.password().map_err(|error| auth.internal(&error))?;
-            // Without a stored password there is nothing to match; the answer is the same.
-            let right = match stored {
-                Some(stored) => blocking(move || password::matches(&password, &stored)).await?,
-                None => false,
-            };
-            if !right {
-                return Err(LoginError::Failed);
-            }
-            let new = auth.begin(&client).await?;
-            info!("logged in from {}", client.address);
-            Ok(new)
-        })
-        .await
+        let new = self
+            .attempt(client, move |auth, client| async move {
+                let passwords = auth.passwords.clone();
+                // Without a stored password there is nothing to match; the answer is the same.
+                let role = blocking(move || passwords.role_of(&password)).await?;
+                let role = role.map_err(|error| internal(&error))?.ok_or(LoginError::Failed)?;
+                let new = auth.begin(role, &client).await?;
+                info!("logged in as {} from {}", role.as_str(), client.address);
+                Ok((role, new))
+            })
+            .await?;
+        Ok(new)
     }
 
-    /// Stores the first password and opens a session: once, for whoever has the token.
+    /// Stores the operator's first password and opens a session: once, for whoever has the token.
     pub async fn setup(
         self: &Arc<Self>,
         token: Secret,
@@ -235,25 +202,58 @@ impl Auth {
         password::check_length(password.expose())?;
         self.attempt(client, move |auth, client| async move {
             let wanted = auth.setup_token().ok_or(LoginError::SetUpAlready)?;
-            if auth.password().map_err(|error| auth.internal(&error))?.is_some() {
+            let stored = auth.passwords.stored(Role::Operator);
+            if stored.map_err(|error| internal(&error))?.is_some() {
                 return Err(LoginError::SetUpAlready);
             }
             if !token::same_text(wanted.expose(), token.expose()) {
                 return Err(LoginError::Failed);
             }
             // Only one attempt runs at a time, so nobody else is between check and write.
-            let secrets = auth.secrets.clone();
-            blocking(move || {
-                let hash = password::hash(&password)?;
-                secrets.write(SecretName::OperatorPassword, &hash).map_err(|error| {
-                    warn!(error = %chain(&error), "the password could not be stored");
-                    LoginError::Internal
-                })
-            })
-            .await??;
+            auth.store_password(Role::Operator, password).await?;
             *lock(&auth.setup) = None;
             info!("the operator's password was set from {}", client.address);
-            auth.begin(&client).await
+            Ok((Role::Operator, auth.begin(Role::Operator, &client).await?))
+        })
+        .await
+    }
+
+    /// Stores another password for a role; `None` takes the viewers' away. The operator's own needs the
+    /// `old` one beside it. Every session of the role ends but the one that asks; the ids of those that
+    /// ended are given back.
+    pub async fn set_password(
+        self: &Arc<Self>,
+        login: &Login,
+        role: Role,
+        old: Option<Secret>,
+        new: Option<Secret>,
+        client: &Client,
+    ) -> Result<Vec<SessionId>, LoginError> {
+        if let Some(new) = &new {
+            password::check_length(new.expose())?;
+        }
+        let asking = login.clone();
+        self.attempt(client, move |auth, client| async move {
+            let passwords = auth.passwords.clone();
+            if role == Role::Operator || old.is_some() {
+                let old = old.ok_or(LoginError::Failed)?;
+                let right = blocking(move || passwords.is_of(role, &old)).await?;
+                if !right.map_err(|error| internal(&error))? {
+                    return Err(LoginError::Failed);
+                }
+            }
+            match new {
+                Some(new) => auth.store_password(role, new).await?,
+                None if role == Role::Operator => return Err(LoginError::Failed),
+                None => auth.passwords.remove_viewers().map_err(|error| internal(&error))?,
+            }
+            info!("the password of the role {} was set from {}", role.as_str(), client.address);
+            let tags = auth.tags().ok_or(LoginError::Internal)?;
+            let now_ms = auth.clock.now().unix_ms;
+            let ended = lock(&auth.sessions).password_set(&asking, &tags, now_ms);
+            auth.tell();
+            auth.save(Durability::Disk).await?;
+            Ok((Role::Operator, ended))
         })
         .await
     }
@@ -262,6 +262,7 @@ impl Auth {
     pub async fn logout(self: &Arc<Self>, login: &Login) -> Result<(), LoginError> {
         let now_ms = self.clock.now().unix_ms;
         lock(&self.sessions).end(login, now_ms);
+        self.tell();
         self.save(Durability::Disk).await
     }
 
@@ -280,22 +281,21 @@ impl Auth {
             };
             store::replace_json(&auth.path, &copy, durability).map_err(|error| {
                 lock(&auth.sessions).changed = true;
-                auth.internal(&error)
+                internal(&error)
             })
         })
         .await?
     }
 
     /// One try at a secret: throttled, one at a time, and finished even when the caller goes away, so
-    /// that hanging up neither frees the hash's memory early nor hides a failure.
-    async fn attempt<F, R>(
-        self: &Arc<Self>,
-        client: &Client,
-        check: F,
-    ) -> Result<NewLogin, LoginError>
+    /// that hanging up neither frees the hash's memory early nor hides a failure. A success says in which
+    /// role: that of a viewer pardons nothing, or who has the viewers' password could guess the
+    /// operator's for ever.
+    async fn attempt<T, F, R>(self: &Arc<Self>, client: &Client, check: F) -> Result<T, LoginError>
     where
+        T: Send + 'static,
         F: FnOnce(Arc<Auth>, Client) -> R + Send + 'static,
-        R: Future<Output = Result<NewLogin, LoginError>> + Send + 'static,
+        R: Future<Output = Result<(Role, T), LoginError>> + Send + 'static,
     {
         let (auth, client) = (Arc::clone(self), client.clone());
         let task = tokio::spawn(async move {
@@ -309,7 +309,8 @@ impl Auth {
             }
             let result = check(Arc::clone(&auth), client.clone()).await;
             match &result {
-                Ok(_) => lock(&auth.throttle).succeeded(&who),
+                Ok((Role::Operator, _)) => lock(&auth.throttle).succeeded(&who),
+                Ok((Role::Viewer, _)) => {}
                 Err(LoginError::Failed) => {
                     // One line of a fixed form, for fail2ban; nothing of what was tried is in it.
                     warn!("login failed from {}", client.address);
@@ -317,61 +318,63 @@ impl Auth {
                 }
                 Err(_) => {}
             }
-            result
+            result.map(|(_, done)| done)
         });
         task.await.unwrap_or(Err(LoginError::Internal))
     }
 
+    // Only a browser that was the operator's is told from strangers: logins as a viewer can be had by the
+    // dozen, and each would begin with free tries.
     fn who(&self, client: &Client) -> Who {
         let sessions = lock(&self.sessions);
-        let known = client.tokens.iter().find_map(|token| sessions.known(token));
+        let known = client
+            .tokens
+            .iter()
+            .find_map(|token| sessions.known(token).filter(|(_, role)| *role == Role::Operator));
         known.map_or_else(|| Who::stranger(client.address), |(id, _)| Who::Known(id.clone()))
     }
 
     /// Opens a session for someone who has shown what it takes.
-    async fn begin(self: &Arc<Self>, client: &Client) -> Result<NewLogin, LoginError> {
-        let token = Token::random().map_err(|error| self.internal(&error))?;
-        let fresh = Token::random().map_err(|error| self.internal(&error))?;
-        let password = self.password_tag().ok_or(LoginError::Internal)?;
+    async fn begin(self: &Arc<Self>, role: Role, client: &Client) -> Result<NewLogin, LoginError> {
+        let token = Token::random().map_err(|error| internal(&error))?;
+        let fresh = Token::random().map_err(|error| internal(&error))?;
+        let tags = self.tags().ok_or(LoginError::Internal)?;
         let now_ms = self.clock.now().unix_ms;
-        let login = lock(&self.sessions).open(
-            &token,
-            SessionId(fresh.text()),
-            Role::Operator,
-            &password,
-            &client.tokens,
-            now_ms,
-        );
+        let opening = Opening {
+            token: &token,
+            fresh: SessionId(fresh.text()),
+            role,
+            held: &client.tokens,
+            address: client.address,
+        };
+        let login = lock(&self.sessions).open(opening, &tags, now_ms).ok_or(LoginError::Failed)?;
+        self.tell();
         // A full disk must not keep the operator out: the session then lives until the next restart.
         let _ = self.save(Durability::Disk).await;
         Ok(NewLogin { token, login })
     }
 
-    fn password(&self) -> Result<Option<Secret>, SecretError> {
-        self.secrets.read(SecretName::OperatorPassword)
+    async fn store_password(&self, role: Role, password: Secret) -> Result<(), LoginError> {
+        let passwords = self.passwords.clone();
+        blocking(move || passwords.store(role, &password)).await?.map_err(|error| match error {
+            passwords::StoreError::Password(error) => error.into(),
+            passwords::StoreError::Stored(error) => internal(&error),
+        })
     }
 
-    /// Names the password in force without saying anything about it. Read at each use, so that
-    /// `tombolo operator set-password` ends the sessions of a running daemon. `None`: it can't be read,
-    /// and then nobody is logged in.
-    fn password_tag(&self) -> Option<String> {
-        match self.password() {
-            Ok(hash) => Some(hash.map_or_else(String::new, |hash| text_hash(hash.expose()))),
-            Err(error) => {
-                warn!(error = %chain(&error), "the operator's password can't be read");
-                None
-            }
-        }
+    fn tell(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn internal(&self, error: &dyn std::error::Error) -> LoginError {
-        warn!(error = %chain(error), "a login could not be stored");
-        LoginError::Internal
+    /// `None`: the operator's password can't be read, and then nobody is logged in.
+    fn tags(&self) -> Option<Tags> {
+        self.passwords.tags().map_err(|error| internal(&error)).ok()
     }
 }
 
-fn text_hash(text: &str) -> String {
-    token::hex(&Sha256::digest(text.as_bytes()))
+fn internal(error: &dyn std::error::Error) -> LoginError {
+    warn!("no login: {}", chain(error));
+    LoginError::Internal
 }
 
 /// The error with its causes, in one line.

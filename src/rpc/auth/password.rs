@@ -1,4 +1,4 @@
-//! The operator's password: its length, its hash, its check.
+//! A password: its length, its hash, its check.
 //!
 //! Owns the parameters of argon2id. Both functions take a while and much memory on purpose: the callers
 //! run them one at a time and off the runtime's thread. Never prints a password.
@@ -27,6 +27,9 @@ pub enum PasswordError {
     /// It is too long.
     #[error("the password may have at most {MAX_CHARS} characters")]
     TooLong,
+    /// It opens another role already.
+    #[error("this is the password of another role: each role needs another password")]
+    OfAnotherRole,
     /// The system's random source or the hash failed.
     #[error("the password could not be hashed: {0}")]
     Hash(String),
@@ -52,6 +55,13 @@ pub fn hash(password: &Secret) -> Result<Secret, PasswordError> {
         .hash_password_with_salt(password.expose().as_bytes(), &salt)
         .map_err(|e| failed(e.to_string()))?;
     Ok(Secret::new(hash.to_string()))
+}
+
+/// Is that an argon2id hash, with salt and parameters, against which a password can be checked?
+pub fn is_hash(text: &Secret) -> bool {
+    PasswordHash::new(text.expose()).is_ok_and(|hash| {
+        hash.algorithm.as_str() == "argon2id" && hash.salt.is_some() && hash.hash.is_some()
+    })
 }
 
 /// Does the password belong to the stored hash? A hash that can't be read belongs to none.

@@ -12,16 +12,19 @@ use crate::rpc::methods;
 pub enum Role {
     /// Whoever runs the node: everything.
     Operator,
+    /// Who may look and change nothing.
+    Viewer,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 1] = [Role::Operator];
+    pub const ALL: [Role; 2] = [Role::Operator, Role::Viewer];
 
     /// The contract's word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Operator => "operator",
+            Role::Viewer => "viewer",
         }
     }
 

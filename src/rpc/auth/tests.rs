@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::links::{LINK_MS, MAX_LINKS};
 use super::*;
+use crate::secrets::SecretName;
 
 const PASSWORD: &str = "correct horse";
 
@@ -156,4 +158,139 @@ fn debug_forms_hold_no_secret() {
     assert!(
         !shown.contains(auth.setup_token().unwrap().expose()) && !shown.contains(link.expose())
     );
+}
+
+const VIEWERS: &str = "only looking";
+
+fn with_both_passwords() -> (tempfile::TempDir, Arc<Auth>) {
+    let (folder, auth) = with_password();
+    auth.passwords.store(Role::Viewer, &Secret::new(VIEWERS)).unwrap();
+    (folder, auth)
+}
+
+async fn wrong(auth: &Arc<Auth>, client: &Client) -> LoginError {
+    auth.login(Secret::new("wrong wrong"), client).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_password_opens_its_own_role() {
+    let (folder, auth) = with_both_passwords();
+    let operator = auth.login(Secret::new(PASSWORD), &stranger()).await.unwrap();
+    let viewer = auth.login(Secret::new(VIEWERS), &stranger()).await.unwrap();
+    assert_eq!((operator.login.role, viewer.login.role), (Role::Operator, Role::Viewer));
+    let again = open(folder.path());
+    assert_eq!(again.authenticate(&holding(&viewer)), Some(viewer.login.clone()));
+    // An operator's cookie that a browser holds makes no operator of a viewer's login.
+    let both = auth.login(Secret::new(VIEWERS), &holding(&operator)).await.unwrap();
+    assert_eq!(both.login.role, Role::Viewer);
+    assert_ne!(both.login.session_id, operator.login.session_id);
+    assert_eq!(auth.authenticate(&holding(&operator)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_viewers_password_pardons_no_guess_at_the_operators() {
+    let (_folder, auth) = with_both_passwords();
+    let mut viewer = auth.login(Secret::new(VIEWERS), &stranger()).await.unwrap();
+    for guess in 1..=throttle::FREE_TRIES {
+        let refused = wrong(&auth, &holding(&viewer)).await;
+        assert!(matches!(refused, LoginError::Failed), "{guess}: {refused}");
+        if guess < throttle::FREE_TRIES {
+            // Neither by a login in between, nor as another session.
+            viewer = auth.login(Secret::new(VIEWERS), &stranger()).await.unwrap();
+        }
+    }
+    for client in [holding(&viewer), stranger()] {
+        let refused = wrong(&auth, &client).await;
+        assert!(matches!(refused, LoginError::Throttled { .. }), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_strangers_keeps_neither_the_operators_browser_nor_a_tunnel_out() {
+    let (_folder, auth) = with_password();
+    let known = auth.login(Secret::new(PASSWORD), &stranger()).await.unwrap();
+    for last in 1..=throttle::FREE_TRIES_OF_ALL {
+        let address = IpAddr::from([198, 51, 100, u8::try_from(last).unwrap()]);
+        wrong(&auth, &Client { address, tokens: Vec::new() }).await;
+    }
+    let refused = auth.login(Secret::new(PASSWORD), &stranger()).await.unwrap_err();
+    assert!(matches!(refused, LoginError::Throttled { .. }), "{refused}");
+    auth.login(Secret::new(PASSWORD), &holding(&known)).await.unwrap();
+    let tunnel = Client { address: IpAddr::from([127, 0, 0, 1]), tokens: Vec::new() };
+    auth.login(Secret::new(PASSWORD), &tunnel).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_password_is_changed_by_who_knows_it() {
+    let (folder, auth) = with_both_passwords();
+    let mine = auth.login(Secret::new(PASSWORD), &stranger()).await.unwrap();
+    let other = auth.login(Secret::new(PASSWORD), &stranger()).await.unwrap();
+    let viewer = auth.login(Secret::new(VIEWERS), &stranger()).await.unwrap();
+    let set = async |role, old: Option<&str>, new: Option<&str>| {
+        let (old, new) = (old.map(Secret::new), new.map(Secret::new));
+        auth.set_password(&mine.login, role, old, new, &holding(&mine)).await
+    };
+    for (role, old, new, why) in [
+        (Role::Operator, None, Some("a new password"), "did not match"),
+        (Role::Operator, Some("not the old"), Some("a new password"), "did not match"),
+        (Role::Operator, Some(PASSWORD), Some("1234567"), "at least 8"),
+        (Role::Operator, Some(PASSWORD), Some(VIEWERS), "another role"),
+        (Role::Viewer, None, Some(PASSWORD), "another role"),
+        (Role::Viewer, Some("not the old"), None, "did not match"),
+    ] {
+        let refused = set(role, old, new).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}, not {why}");
+        for session in [&mine, &other, &viewer] {
+            assert!(auth.authenticate(&holding(session)).is_some(), "nothing has changed");
+        }
+        // How often may be tried is another test's matter.
+        *lock(&auth.throttle) = Throttle::default();
+    }
+    let ended = set(Role::Operator, Some(PASSWORD), Some("a new password")).await.unwrap();
+    assert!(ended.contains(&other.login.session_id) && !ended.contains(&mine.login.session_id));
+    assert!(auth.authenticate(&holding(&mine)).is_some());
+    assert!(auth.authenticate(&holding(&other)).is_none());
+    assert!(auth.authenticate(&holding(&viewer)).is_some());
+    assert!(open(folder.path()).authenticate(&holding(&mine)).is_some(), "after a restart too");
+    let ended = set(Role::Viewer, None, None).await.unwrap();
+    assert_eq!(ended, std::slice::from_ref(&viewer.login.session_id));
+    assert!(auth.authenticate(&holding(&viewer)).is_none());
+    auth.login(Secret::new(VIEWERS), &stranger()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_revoked_and_that_is_told() {
+    let (folder, auth) = with_both_passwords();
+    let mine = auth.login(Secret::new(PASSWORD), &stranger()).await.unwrap();
+    let viewer = auth.login(Secret::new(VIEWERS), &stranger()).await.unwrap();
+    let mut changes = auth.changes();
+    let listed = auth.list(&mine.login);
+    let told: Vec<(Role, bool)> = listed.iter().map(|s| (s.role, s.current)).collect();
+    assert_eq!(told, [(Role::Operator, true), (Role::Viewer, false)]);
+    assert!(!changes.has_changed().unwrap());
+    let ended = auth.revoke(&listed[1].id).await.unwrap();
+    assert_eq!(ended.as_ref(), Some(&viewer.login.session_id));
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    assert!(!auth.is_live(&viewer.login) && auth.is_live(&mine.login));
+    assert_eq!(auth.revoke(&listed[1].id).await.unwrap(), None);
+    assert!(open(folder.path()).authenticate(&holding(&viewer)).is_none(), "on disk too");
+}
+
+#[tokio::test]
+async fn a_password_file_that_holds_no_hash_refuses_the_start_and_names_the_command() {
+    for (file, command) in [
+        ("operator-password", "tombolo operator set-password"),
+        ("viewer-password", "tombolo operator set-password --role viewer"),
+    ] {
+        let (folder, auth) = with_both_passwords();
+        let path = folder.path().join("secrets").join(file);
+        store::replace(&path, b"my plain password\n", Durability::Process).unwrap();
+        let secrets = Secrets::open(folder.path()).unwrap();
+        let error = Auth::open(folder.path(), secrets, Clock::start()).unwrap_err().to_string();
+        assert!(error.contains(file) && error.ends_with(command), "{error}");
+        assert!(!error.contains("my plain"), "{error}");
+        // In a daemon that runs already, nobody gets in by it.
+        auth.login(Secret::new("my plain password"), &stranger()).await.unwrap_err();
+    }
 }

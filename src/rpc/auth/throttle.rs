@@ -6,7 +6,7 @@
 //! Two counts: one for whoever tries (a browser that was logged in before, else an address), and one for
 //! all strangers together, so that many addresses are no way around the first. A browser that still
 //! holds the cookie of an earlier session is not held back by strangers: whoever floods the login page
-//! can't keep the operator out.
+//! can't keep the operator out. Neither is this machine itself, and with it a tunnel to it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -39,12 +39,19 @@ impl Who {
     /// An address, as it is counted.
     pub fn stranger(address: IpAddr) -> Who {
         Who::Stranger(match address.to_canonical() {
-            IpAddr::V6(v6) => {
+            IpAddr::V6(v6) if !v6.is_loopback() => {
                 let network = v6.to_bits() & !u128::from(u64::MAX);
                 IpAddr::V6(network.into())
             }
-            v4 => v4,
+            whole => whole,
         })
+    }
+}
+
+impl Who {
+    /// Is it counted with all strangers?
+    fn is_of_many(&self) -> bool {
+        matches!(self, Who::Stranger(address) if !address.is_loopback())
     }
 }
 
@@ -87,17 +94,15 @@ impl Throttle {
             .each
             .get(who)
             .map_or(0, |failures| failures.wait_ms(FREE_TRIES, WAIT_CAP_MS, now_ms));
-        match who {
-            Who::Known(_) => own,
-            Who::Stranger(_) => {
-                own.max(self.strangers.wait_ms(FREE_TRIES_OF_ALL, WAIT_CAP_OF_ALL_MS, now_ms))
-            }
+        if !who.is_of_many() {
+            return own;
         }
+        own.max(self.strangers.wait_ms(FREE_TRIES_OF_ALL, WAIT_CAP_OF_ALL_MS, now_ms))
     }
 
     /// A wrong password.
     pub fn failed(&mut self, who: &Who, now_ms: u64) {
-        if let Who::Stranger(_) = who {
+        if who.is_of_many() {
             self.strangers.add(now_ms);
         }
         if !self.each.contains_key(who) && self.each.len() >= MAX_ENTRIES {
@@ -177,6 +182,16 @@ mod tests {
         }
         assert_eq!(throttle.wait_ms(&address(99), 0), WAIT_CAP_OF_ALL_MS);
         assert_eq!(throttle.wait_ms(&Who::Known(SessionId("s".to_owned())), 0), 0);
+        // Nor does this machine, which has a count of its own.
+        for local in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            let local = Who::stranger(local.parse().unwrap());
+            assert_eq!(throttle.wait_ms(&local, 0), 0, "{local:?}");
+        }
+        let local = Who::stranger(IpAddr::from([127, 0, 0, 1]));
+        for _ in 0..FREE_TRIES {
+            throttle.failed(&local, 0);
+        }
+        assert_eq!(throttle.wait_ms(&local, 0), 1000);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 mod admin;
 mod delivery;
 mod door;
+mod newer;
+mod relays;
 mod session;
 
 use std::time::Duration;
@@ -72,7 +74,16 @@ impl Client {
 
     /// The next frame; `None` when none comes in that time or the stream ends.
     async fn next(&mut self, within: Duration) -> Option<from_radio::PayloadVariant> {
-        timeout(within, self.read_frame()).await.ok().flatten()?.payload_variant
+        let known = async {
+            loop {
+                // A variant that the types don't know reads as none.
+                let variant = self.read_frame().await?.payload_variant;
+                if variant.is_some() {
+                    return variant;
+                }
+            }
+        };
+        timeout(within, known).await.ok().flatten()
     }
 
     async fn read_frame(&mut self) -> Option<FromRadio> {
@@ -123,6 +134,16 @@ impl Client {
         .await
         .ok()
         .flatten()
+    }
+
+    /// The next packet of any kind.
+    async fn packet_and_telemetry(&mut self, within: Duration) -> MeshPacket {
+        loop {
+            let frame = self.next(within).await.expect("no packet");
+            if let from_radio::PayloadVariant::Packet(packet) = frame {
+                return packet;
+            }
+        }
     }
 
     /// The next routing packet: its sender, the packet it is about, and the reason.

@@ -188,7 +188,7 @@ impl Pins {
     /// Reads, changes and writes while no other process does.
     fn change<T>(&mut self, change: impl FnOnce(&mut Content) -> T) -> Result<T, StoreError> {
         // One that can't be had costs only the protection from a second process at the same instant.
-        let _lock = store::wait_for_lock(&self.path.with_extension("lock"));
+        let _lock = self.path.parent().map(store::wait_for_lock);
         self.refresh()?;
         let before = self.content.clone();
         let came = change(&mut self.content);

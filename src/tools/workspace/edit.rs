@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::patch::Patch;
 use super::path::{Place, Workspace, refusal, regular};
@@ -22,13 +22,18 @@ use crate::assistant::tools::{Description, ToolDef};
 /// How many places of an ambiguous text are named.
 const MAX_PLACES: usize = 10;
 
+/// What is to be changed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
-    path: String,
-    old_text: Option<String>,
-    new_text: Option<String>,
-    patch: Option<String>,
+pub(in crate::tools) struct Arguments {
+    /// In the workspace.
+    pub path: String,
+    /// What is there.
+    pub old_text: Option<String>,
+    /// What takes its place.
+    pub new_text: Option<String>,
+    /// A unified patch.
+    pub patch: Option<String>,
 }
 
 enum Change<'a> {
@@ -44,18 +49,7 @@ pub(super) fn tool(workspace: Arc<Workspace>) -> ToolDef {
         description: "Changes one text file of the workspace. Give old_text and new_text to replace \
                       old_text, which must be in the file exactly once; or only new_text to create a \
                       new file with it; or a unified patch, whose context must match exactly.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "Path in the workspace"},
-                "old_text": {"type": "string", "description": "Text that is there, exactly, once"},
-                "new_text": {"type": "string", "description": "Text that takes its place, or the new \
-                                                               file's content"},
-                "patch": {"type": "string", "description": "Unified patch of this one file"}
-            },
-            "required": ["path"],
-            "additionalProperties": false
-        }),
+        parameters: parameters("Path in the workspace"),
         category: PermissionCategory::Files,
         destructive: true,
     };
@@ -65,7 +59,27 @@ pub(super) fn tool(workspace: Arc<Workspace>) -> ToolDef {
     })
 }
 
-fn edit(workspace: &Workspace, arguments: &Arguments) -> Result<String, String> {
+/// The schema of [`Arguments`]; `path` says what a path is.
+pub(in crate::tools) fn parameters(path: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": path},
+            "old_text": {"type": "string", "description": "Text that is there, exactly, once"},
+            "new_text": {"type": "string", "description": "Text that takes its place, or the new \
+                                                           file's content"},
+            "patch": {"type": "string", "description": "Unified patch of this one file"}
+        },
+        "required": ["path"],
+        "additionalProperties": false
+    })
+}
+
+/// Makes the change, or says why not.
+pub(in crate::tools) fn edit(
+    workspace: &Workspace,
+    arguments: &Arguments,
+) -> Result<String, String> {
     let path = &arguments.path;
     match change(arguments)? {
         Change::Create(text) => create(workspace, path, text),

@@ -4,18 +4,19 @@
 //! folder is refused, links included. Who may call is decided before a tool runs, and what changes
 //! something is confirmed before; neither is this module's business.
 
-mod command;
-mod edit;
+pub(super) mod command;
+pub(super) mod edit;
 mod patch;
-mod path;
+pub(super) mod path;
 mod policy;
-mod process;
-mod read;
-mod search;
+pub(super) mod process;
+pub(super) mod read;
+pub(super) mod search;
 mod shell;
 
 use std::sync::Arc;
 
+use super::blocking;
 use crate::assistant::tools::ToolDef;
 
 pub use path::{PathError, Workspace};
@@ -31,15 +32,6 @@ pub fn tools(workspace: Arc<Workspace>, policy: ShellPolicy) -> Vec<ToolDef> {
         edit::tool(workspace.clone()),
         shell::tool(workspace, policy),
     ]
-}
-
-/// Runs what may wait for a disk away from the runtime's one thread.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err("it broke off inside; nothing more is known".to_owned()))
 }
 
 #[cfg(test)]

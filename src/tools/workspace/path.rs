@@ -49,7 +49,7 @@ pub enum PathError {
 
 /// Where a file is or will be: an open folder and a name in it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(in crate::tools) struct Place {
     /// The folder.
     pub dir: OwnedFd,
     /// One component.
@@ -76,7 +76,7 @@ impl Workspace {
 
     /// The path from the root, `.` for the root itself. Only the form is checked here: what it leads to
     /// shows when it is opened.
-    pub(super) fn relative(&self, path: &str) -> Result<PathBuf, PathError> {
+    pub(in crate::tools) fn relative(&self, path: &str) -> Result<PathBuf, PathError> {
         let malformed = |why| Err(PathError::Malformed(shown(path), why));
         if path.is_empty() {
             return malformed("(the empty path) names no file");
@@ -97,7 +97,7 @@ impl Workspace {
     }
 
     /// A regular file, for reading.
-    pub(super) fn open_file(&self, path: &str) -> Result<File, PathError> {
+    pub(in crate::tools) fn open_file(&self, path: &str) -> Result<File, PathError> {
         // Not blocking: the opening of a FIFO would wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let handle = self
@@ -117,7 +117,7 @@ impl Workspace {
     }
 
     /// Whether it is a folder.
-    pub(super) fn is_dir(&self, path: &str) -> Result<bool, PathError> {
+    pub(in crate::tools) fn is_dir(&self, path: &str) -> Result<bool, PathError> {
         let handle = self
             .resolve(&self.relative(path)?, OFlags::PATH, Mode::empty())
             .map_err(|errno| refusal(path, errno))?;
@@ -126,7 +126,7 @@ impl Workspace {
 
     /// The folder of a file that may not exist yet, and the file's name in it. With `make`, missing
     /// folders are made.
-    pub(super) fn place(&self, path: &str, make: bool) -> Result<Place, PathError> {
+    pub(in crate::tools) fn place(&self, path: &str, make: bool) -> Result<Place, PathError> {
         let relative = self.relative(path)?;
         let name = match relative.file_name() {
             Some(name) if !path.ends_with('/') && !path.ends_with("/.") => name.to_owned(),
@@ -142,7 +142,7 @@ impl Workspace {
     }
 
     /// A folder, for listing and as a place to name files in. `relative` is from the root.
-    pub(super) fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
+    pub(in crate::tools) fn folder(&self, relative: &Path) -> Result<OwnedFd, Errno> {
         self.resolve(relative, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
     }
 
@@ -217,7 +217,7 @@ impl Workspace {
 }
 
 /// A path in a message: bounded, and without anything that would write on a terminal.
-pub(super) fn shown(path: &str) -> String {
+pub(in crate::tools) fn shown(path: &str) -> String {
     const MAX_SHOWN: usize = 200;
     let mut escaped: String = path.chars().take(MAX_SHOWN).flat_map(char::escape_debug).collect();
     if path.chars().nth(MAX_SHOWN).is_some() {
@@ -227,7 +227,7 @@ pub(super) fn shown(path: &str) -> String {
 }
 
 /// What an opening's error means here.
-pub(super) fn refusal(path: &str, errno: Errno) -> PathError {
+pub(in crate::tools) fn refusal(path: &str, errno: Errno) -> PathError {
     let shown = shown(path);
     match errno {
         Errno::XDEV => PathError::Outside(shown),

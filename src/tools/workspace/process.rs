@@ -22,7 +22,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 
-use super::command::{CommandLine, Step, When};
+use super::command::{CommandLine, Program, Step, When};
 use super::path::{Workspace, shown};
 
 /// How often the processes are counted.
@@ -34,7 +34,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What a command may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(in crate::tools) struct Limits {
     /// For all steps.
     pub time: Duration,
     /// Bytes kept, of each stream; the rest is read and left out.
@@ -45,7 +45,7 @@ pub(super) struct Limits {
 
 /// How it went.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub(in crate::tools) struct Finished {
     /// Of the last step that ran; `None` if it was killed for a limit.
     pub status: Option<ExitStatus>,
     /// Why it was killed, if it was.
@@ -58,7 +58,7 @@ pub(super) struct Finished {
 
 /// The start and the end of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Captured {
+pub(in crate::tools) struct Captured {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     /// Bytes between them that were not kept.
@@ -77,7 +77,7 @@ impl Captured {
     }
 
     /// As text, with a mark where something was left out.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::tools) fn text(&self) -> String {
         let mut bytes = self.head.clone();
         if self.left_out > 0 {
             bytes.extend(format!("\n[… {} bytes left out …]\n", self.left_out).as_bytes());
@@ -90,6 +90,8 @@ impl Captured {
 /// Where the programs are and how they see the world.
 struct Surroundings<'a> {
     workspace: &'a Workspace,
+    /// The command is the operator's own: its program may lie anywhere.
+    anywhere: bool,
     path: String,
     home: Option<std::ffi::OsString>,
     mark: String,
@@ -101,9 +103,36 @@ pub(super) async fn run(
     line: &CommandLine,
     limits: Limits,
 ) -> Result<Finished, String> {
+    run_steps(workspace, false, line, limits).await
+}
+
+/// Runs a program that the operator wrote down, by its absolute path, in the workspace's folder. Nothing
+/// of it comes from a model.
+pub(in crate::tools) async fn run_fixed(
+    workspace: &Workspace,
+    program: &str,
+    arguments: &[String],
+    limits: Limits,
+) -> Result<Finished, String> {
+    let program = Program {
+        name: program.to_owned(),
+        arguments: arguments.to_vec(),
+        redirections: Vec::new(),
+    };
+    let line = CommandLine { steps: vec![Step { when: When::Always, programs: vec![program] }] };
+    run_steps(workspace, true, &line, limits).await
+}
+
+async fn run_steps(
+    workspace: &Workspace,
+    anywhere: bool,
+    line: &CommandLine,
+    limits: Limits,
+) -> Result<Finished, String> {
     let random = getrandom::u64().map_err(|e| format!("no random number: {e}"))?;
     let around = Surroundings {
         workspace,
+        anywhere,
         path: search_path(),
         home: std::env::var_os("HOME"),
         mark: format!("{random:016x}"),
@@ -299,8 +328,11 @@ fn search_path() -> String {
 }
 
 impl Surroundings<'_> {
-    /// The program's file. One with a `/` in its name must be in the workspace.
+    /// The program's file. One with a `/` in its name must be in the workspace, if the command is a model's.
     fn find(&self, name: &str) -> Result<PathBuf, String> {
+        if self.anywhere && name.starts_with('/') {
+            return Ok(PathBuf::from(name));
+        }
         if name.contains('/') {
             self.workspace.open_file(name).map_err(|e| e.to_string())?;
             let relative = self.workspace.relative(name).map_err(|e| e.to_string())?;
@@ -317,7 +349,7 @@ impl Surroundings<'_> {
 }
 
 /// `exit code: 1`, or the signal that ended it.
-pub(super) fn status_words(status: ExitStatus) -> String {
+pub(in crate::tools) fn status_words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code: {code}"),
         (None, Some(signal)) => format!("ended by signal {signal}"),

@@ -16,19 +16,23 @@ use crate::assistant::loop_::MAX_TOOL_RESULT_CHARS;
 use crate::assistant::tools::{Description, ToolDef};
 
 /// Bytes of a file that is read.
-pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+pub(in crate::tools) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// Characters of lines and numbers in one result. Below what the loop cuts, so that the closing note
 /// on how to go on is always seen.
 const MAX_SHOWN_CHARS: usize = MAX_TOOL_RESULT_CHARS - 200;
 /// Characters shown of one line.
 const MAX_LINE_CHARS: usize = 1000;
 
+/// What is to be read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
-    path: String,
-    start_line: Option<usize>,
-    end_line: Option<usize>,
+pub(in crate::tools) struct Arguments {
+    /// In the workspace.
+    pub path: String,
+    /// From 1.
+    pub start_line: Option<usize>,
+    /// Included.
+    pub end_line: Option<usize>,
 }
 
 /// `read_file`
@@ -56,7 +60,11 @@ pub(super) fn tool(workspace: Arc<Workspace>) -> ToolDef {
     })
 }
 
-fn read(workspace: &Workspace, arguments: &Arguments) -> Result<String, String> {
+/// The lines, numbered, or why not.
+pub(in crate::tools) fn read(
+    workspace: &Workspace,
+    arguments: &Arguments,
+) -> Result<String, String> {
     let start = arguments.start_line.unwrap_or(1);
     let end = arguments.end_line.unwrap_or(usize::MAX);
     if start == 0 || end == 0 {
@@ -77,7 +85,7 @@ fn read(workspace: &Workspace, arguments: &Arguments) -> Result<String, String> 
 }
 
 /// All bytes of a text file.
-pub(super) fn content(file: &mut File, path: &str) -> Result<Vec<u8>, String> {
+pub(in crate::tools) fn content(file: &mut File, path: &str) -> Result<Vec<u8>, String> {
     let path = super::path::shown(path);
     let mut bytes = Vec::new();
     // Bounded while reading: the size that a file claims can change.

@@ -49,6 +49,12 @@ struct Arguments {
     limit: Option<usize>,
 }
 
+/// What is looked for, and how what is found is shown.
+pub(in crate::tools) struct Search {
+    matcher: RegexMatcher,
+    limit: usize,
+}
+
 /// `search_files`
 pub(super) fn tool(workspace: Arc<Workspace>) -> ToolDef {
     let about = Description {
@@ -73,17 +79,9 @@ pub(super) fn tool(workspace: Arc<Workspace>) -> ToolDef {
     ToolDef::new(about, move |arguments: Arguments| Box::pin(bounded(workspace.clone(), arguments)))
 }
 
-/// The search in a thread of its own, told to stop when its time is over or when nobody waits for it.
+/// The search of one workspace.
 async fn bounded(workspace: Arc<Workspace>, arguments: Arguments) -> Result<String, String> {
-    let stop = CancellationToken::new();
-    let _stop_when_dropped = stop.clone().drop_guard();
-    let told = stop.clone();
-    let mut search = std::pin::pin!(super::blocking(move || search(&workspace, &arguments, &told)));
-    tokio::select! {
-        found = &mut search => return found,
-        () = tokio::time::sleep(MAX_TIME) => stop.cancel(),
-    }
-    search.await
+    stoppable(move |stop| search(&workspace, &arguments, stop)).await
 }
 
 fn search(
@@ -91,26 +89,69 @@ fn search(
     arguments: &Arguments,
     stop: &CancellationToken,
 ) -> Result<String, String> {
-    let limit = arguments.limit.unwrap_or(DEFAULT_MATCHES);
-    if !(1..=MAX_MATCHES).contains(&limit) {
-        return Err(format!("limit must be 1 to {MAX_MATCHES}"));
-    }
-    let matcher = compile(&arguments.pattern)?;
-    let mut found = Found::new(limit, stop);
+    let search = Search::of(&arguments.pattern, arguments.limit, false)?;
+    let mut found = search.begin(stop);
     let path = arguments.path.as_deref().unwrap_or(".");
-    if workspace.is_dir(path).map_err(|e| e.to_string())? {
-        let folder = workspace.relative(path).map_err(|e| e.to_string())?;
-        in_folder(workspace, &folder, &matcher, &mut found)?;
-    } else {
-        // A file that was named is searched even where an ignore file leaves it out.
-        let file = workspace.open_file(path).map_err(|e| e.to_string())?;
-        found.in_file(path, file, &matcher);
-    }
+    search.look(workspace, "", path, &mut found)?;
     Ok(found.words())
 }
 
+/// A search in a thread of its own, told to stop when its time is over or when nobody waits for it.
+pub(in crate::tools) async fn stoppable(
+    search: impl FnOnce(&CancellationToken) -> Result<String, String> + Send + 'static,
+) -> Result<String, String> {
+    let stop = CancellationToken::new();
+    let _stop_when_dropped = stop.clone().drop_guard();
+    let told = stop.clone();
+    let mut search = std::pin::pin!(super::blocking(move || search(&told)));
+    tokio::select! {
+        found = &mut search => return found,
+        () = tokio::time::sleep(MAX_TIME) => stop.cancel(),
+    }
+    search.await
+}
+
+impl Search {
+    /// `smart_case`: a pattern without capitals finds both.
+    pub(in crate::tools) fn of(
+        pattern: &str,
+        limit: Option<usize>,
+        smart_case: bool,
+    ) -> Result<Search, String> {
+        let limit = limit.unwrap_or(DEFAULT_MATCHES);
+        if !(1..=MAX_MATCHES).contains(&limit) {
+            return Err(format!("limit must be 1 to {MAX_MATCHES}"));
+        }
+        Ok(Search { matcher: compile(pattern, smart_case)?, limit })
+    }
+
+    /// Nothing found yet.
+    pub(in crate::tools) fn begin<'a>(&self, stop: &'a CancellationToken) -> Found<'a> {
+        Found::new(self.limit, stop)
+    }
+
+    /// Looks in a file or folder of the workspace; shown paths begin with `prefix`.
+    pub(in crate::tools) fn look(
+        &self,
+        workspace: &Workspace,
+        prefix: &str,
+        path: &str,
+        found: &mut Found<'_>,
+    ) -> Result<(), String> {
+        prefix.clone_into(&mut found.prefix);
+        if workspace.is_dir(path).map_err(|e| e.to_string())? {
+            let folder = workspace.relative(path).map_err(|e| e.to_string())?;
+            return in_folder(workspace, &folder, &self.matcher, found);
+        }
+        // A file that was named is searched even where an ignore file leaves it out.
+        let file = workspace.open_file(path).map_err(|e| e.to_string())?;
+        found.in_file(path, file, &self.matcher);
+        Ok(())
+    }
+}
+
 /// The pattern, or where it is wrong.
-fn compile(pattern: &str) -> Result<RegexMatcher, String> {
+fn compile(pattern: &str, smart_case: bool) -> Result<RegexMatcher, String> {
     if pattern.is_empty() {
         return Err("the pattern is empty".to_owned());
     }
@@ -133,6 +174,7 @@ fn compile(pattern: &str) -> Result<RegexMatcher, String> {
     RegexMatcherBuilder::new()
         // Lines are matched one by one; without this, `$` would not see an end before a CR.
         .multi_line(true)
+        .case_smart(smart_case)
         .crlf(true)
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
@@ -164,7 +206,8 @@ fn in_folder(
 }
 
 /// What was found until now, and what ends the search.
-struct Found<'a> {
+pub(in crate::tools) struct Found<'a> {
+    prefix: String,
     limit: usize,
     stop: &'a CancellationToken,
     lines: String,
@@ -178,11 +221,12 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn new(limit: usize, stop: &'a CancellationToken) -> Found<'a> {
-        let lines = String::new();
-        Found { limit, stop, lines, chars: 0, matches: 0, more: false, skipped: 0 }
+        let (prefix, lines) = (String::new(), String::new());
+        Found { prefix, limit, stop, lines, chars: 0, matches: 0, more: false, skipped: 0 }
     }
 
-    fn is_over(&self) -> bool {
+    /// Nothing more is to be looked at.
+    pub(in crate::tools) fn is_over(&self) -> bool {
         self.more || self.stop.is_cancelled()
     }
 
@@ -206,7 +250,7 @@ impl<'a> Found<'a> {
     fn add(&mut self, path: &str, number: u64, line: &[u8]) -> bool {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches(['\r', '\n']);
-        let mut entry = format!("{path}:{number}:");
+        let mut entry = format!("{}{path}:{number}:", self.prefix);
         entry.extend(line.chars().take(MAX_LINE_CHARS));
         if line.chars().nth(MAX_LINE_CHARS).is_some() {
             entry.push('…');
@@ -223,7 +267,8 @@ impl<'a> Found<'a> {
         true
     }
 
-    fn words(self) -> String {
+    /// For a model.
+    pub(in crate::tools) fn words(self) -> String {
         let mut words = self.lines;
         if self.matches == 0 {
             words.push_str("[no match]\n");

@@ -4,19 +4,20 @@
 
 use serde_json::{Value, json};
 
-use super::super::{BackendError, BackendTurn, ToolCall};
+use super::super::reading::{self, broken};
+use super::super::{BackendError, BackendTurn, DECLINED, ToolCall, ToolSpec};
 use super::request::RAW;
 use crate::assistant::http::{Reply, redact};
 use crate::secrets::Secret;
 
-/// What the caller is told when the model declined; nothing of what it had begun is shown.
-const DECLINED: &str = "The model declined to answer that.";
 /// Error codes of a 429 that lasts until the operator does something.
 const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
 
+/// What servers of this form say of a prompt that is longer than the model's window.
+const TOO_LONG: [&str; 2] = ["prompt is too long", "exceeds the available context size"];
+
 /// Reads an answer with status 200.
-pub(super) fn read(reply: &Reply) -> Result<BackendTurn, BackendError> {
-    let broken = |why: &str| BackendError::Broken(why.to_owned());
+pub(super) fn read(reply: &Reply, offered: &[ToolSpec]) -> Result<BackendTurn, BackendError> {
     let body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
     if body["type"] != "message" {
         return Err(broken("the answer is no message"));
@@ -32,18 +33,19 @@ pub(super) fn read(reply: &Reply) -> Result<BackendTurn, BackendError> {
         .filter(|block| block["type"] == "text")
         .filter_map(|block| block["text"].as_str())
         .collect();
-    let text = text.concat().trim().to_owned();
+    let text = text.concat();
     let calls = calls(&content)?;
-    match stop {
-        "max_tokens" | "model_context_window_exceeded" if !calls.is_empty() => {
-            Err(broken("the answer was cut inside a call"))
-        }
-        "pause_turn" => Err(broken("the model paused")),
-        _ if !calls.is_empty() => {
+    if stop == "pause_turn" {
+        return Err(broken("the model paused"));
+    }
+    let made = !calls.is_empty();
+    let cut = matches!(stop, "max_tokens" | "model_context_window_exceeded");
+    // Other servers speak this form too, and pass on what their models print.
+    match reading::turn(&text, calls, offered, cut)? {
+        BackendTurn::ToolCalls { text, calls, .. } if made => {
             Ok(BackendTurn::ToolCalls { text, calls, raw: Some(json!({ RAW: content })) })
         }
-        _ if text.is_empty() => Err(broken("the model answered nothing")),
-        _ => Ok(BackendTurn::Text(text)),
+        turn => Ok(turn),
     }
 }
 
@@ -66,7 +68,15 @@ pub(super) fn refusal(reply: &Reply, model: &str, key: &Secret) -> BackendError 
     let error = &body["error"];
     let status = reply.status;
     let known = error["type"].is_string();
+    let words = error["message"].as_str().unwrap_or("without a reason");
+    if matches!(status, 400 | 413) && TOO_LONG.iter().any(|part| words.contains(part)) {
+        return BackendError::TooLong;
+    }
+    let billing = error["type"] == "billing_error";
     match status {
+        _ if status == 402 || billing => {
+            BackendError::NoMoney("the account has to be topped up".to_owned())
+        }
         401 | 403 => {
             BackendError::Auth("the key in secrets/claude-api-key was not accepted".to_owned())
         }
@@ -74,14 +84,12 @@ pub(super) fn refusal(reply: &Reply, model: &str, key: &Secret) -> BackendError 
         429 => {
             let code = error["details"]["error_code"].as_str().unwrap_or_default();
             if SPEND_LIMITS.contains(&code) {
-                let reason = "the account's spend limit is reached".to_owned();
-                return BackendError::Refused { status, reason };
+                return BackendError::NoMoney("the account's spend limit is reached".to_owned());
             }
             BackendError::Overloaded { retry_after: reply.retry_after() }
         }
         503 | 529 => BackendError::Overloaded { retry_after: reply.retry_after() },
         _ => {
-            let words = error["message"].as_str().unwrap_or("without a reason");
             // Masked by its value first: not every key has the usual form.
             let words = words.replace(key.expose(), "***");
             BackendError::Refused { status, reason: redact(&words) }

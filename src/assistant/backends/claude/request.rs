@@ -5,16 +5,22 @@
 
 use serde_json::{Value, json};
 
-use super::super::{ASSISTANT_MAX_TOKENS, Request, ToolCall, ToolSpec, Turn};
+use super::super::window;
+use super::super::{
+    ASSISTANT_MAX_TOKENS, Request, SUMMARY_AFTER, SUMMARY_BEFORE, ToolCall, ToolSpec, Turn,
+};
 use crate::assistant::leaked_call::arguments_object;
 
 /// Marks the raw form of an answer as this leg's: another leg's is not given back here.
 pub(super) const RAW: &str = "claude";
+/// The prompt is kept within this, in tokens: every model's window is larger, and more of a conversation is not sent
+/// away.
+pub(super) const BUDGET: usize = 14_336;
 /// The result of a call whose own is not in the history.
 const NOT_DONE: &str = "Not done.";
 
-/// The whole body.
-pub(super) fn body(model: &str, request: Request<'_>) -> Value {
+/// The whole body. The system's words, the tools and the question are always in it; `budget` limits the rest, in tokens.
+pub(super) fn body(model: &str, request: Request<'_>, budget: usize) -> Value {
     let mut body = json!({ "model": model, "max_tokens": ASSISTANT_MAX_TOKENS });
     if !request.system.is_empty() {
         body["system"] = json!(request.system);
@@ -23,7 +29,8 @@ pub(super) fn body(model: &str, request: Request<'_>) -> Value {
         body["tools"] = request.tools.iter().map(tool).collect();
         body["tool_choice"] = json!({ "type": "auto", "disable_parallel_tool_use": true });
     }
-    body["messages"] = Value::Array(messages(request.history));
+    let left = budget.saturating_sub(window::fixed(request.system, request.tools));
+    body["messages"] = Value::Array(messages(&window::fitting(request.history, left)));
     body
 }
 
@@ -36,7 +43,7 @@ fn tool(tool: &ToolSpec) -> Value {
 }
 
 /// User and assistant in turn, the user first.
-fn messages(history: &[Turn]) -> Vec<Value> {
+fn messages(history: &[&Turn]) -> Vec<Value> {
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
     // The calls that the last message made and nothing has answered yet.
     let mut open: Vec<String> = Vec::new();
@@ -47,6 +54,10 @@ fn messages(history: &[Turn]) -> Vec<Value> {
                 let Some(at) = open.iter().position(|waiting| *waiting == id) else { continue };
                 open.remove(at);
                 add(&mut messages, "user", vec![result(&id, content, *is_error)]);
+            }
+            Turn::Summary(text) => {
+                add(&mut messages, "user", text_block(&format!("{SUMMARY_BEFORE}{text}")));
+                add(&mut messages, "assistant", text_block(SUMMARY_AFTER));
             }
             Turn::User(text) => {
                 close(&mut messages, &mut open);

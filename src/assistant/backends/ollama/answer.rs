@@ -5,72 +5,35 @@
 
 use serde_json::Value;
 
+use super::super::reading::{self, broken, is_broken_call};
 use super::super::{BackendError, BackendTurn, ToolCall, ToolSpec};
-use super::synthesize_call_id;
 use crate::assistant::http::{Reply, redact};
-use crate::assistant::leaked_call::{self, Reading, arguments_object};
+use crate::assistant::leaked_call::arguments_object;
 
-/// What a server says with status 500 when it could not read its model's call.
-const BROKEN_CALL: [&str; 8] = [
-    "error parsing tool call",
-    "invalid tool call arguments",
-    "model produced output that does not match",
-    "XML syntax error",
-    "invalid character",
-    "unexpected end of JSON input",
-    "failed to parse",
-    "no user query found in messages",
-];
 /// What it says when the model's process died in the middle: the next request starts it anew.
 const RUNNER_DIED: &str = "error was encountered while running the model";
 
-fn broken(why: &str) -> BackendError {
-    BackendError::Broken(why.to_owned())
-}
-
-/// The message of an answer with status 200.
-fn message(reply: &Reply) -> Result<Value, BackendError> {
-    let mut body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
+/// The body of an answer with status 200, with its message in it.
+fn body(reply: &Reply) -> Result<Value, BackendError> {
+    let body = reply.json().ok_or_else(|| broken("the answer is no JSON"))?;
     if let Some(error) = body["error"].as_str() {
         return Err(BackendError::Broken(format!("the server broke off: {}", redact(error))));
     }
-    let message = body.get_mut("message").map(Value::take).unwrap_or_default();
-    if message.is_object() { Ok(message) } else { Err(broken("the answer holds no message")) }
+    if body["message"].is_object() { Ok(body) } else { Err(broken("the answer holds no message")) }
 }
 
 /// The text of an answer with status 200, as it came.
 pub(super) fn content(reply: &Reply) -> Result<String, BackendError> {
-    Ok(message(reply)?["content"].as_str().unwrap_or_default().to_owned())
+    Ok(body(reply)?["message"]["content"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Reads an answer with status 200.
 pub(super) fn read(reply: &Reply, offered: &[ToolSpec]) -> Result<BackendTurn, BackendError> {
-    let message = message(reply)?;
-    let text = leaked_call::without_thoughts(message["content"].as_str().unwrap_or_default());
-    let calls = calls(&message["tool_calls"])?;
-    if !calls.is_empty() {
-        if offered.is_empty() {
-            return Err(broken("the model called a tool, and none was offered"));
-        }
-        let text = match leaked_call::read(&text, offered) {
-            Reading::Text(text) => text,
-            // The same calls once more, or an attempt at them.
-            Reading::Calls { .. } | Reading::Unusable => String::new(),
-        };
-        return Ok(BackendTurn::ToolCalls { text, calls, raw: None });
-    }
-    match leaked_call::read(&text, offered) {
-        Reading::Text(text) if text.is_empty() => Err(broken("the model answered nothing")),
-        Reading::Text(text) => Ok(BackendTurn::Text(text)),
-        Reading::Calls { text, calls } => {
-            let calls = calls
-                .into_iter()
-                .map(|(name, arguments)| ToolCall { id: synthesize_call_id(), name, arguments })
-                .collect();
-            Ok(BackendTurn::ToolCalls { text, calls, raw: None })
-        }
-        Reading::Unusable => Err(broken("the model printed a call that is none")),
-    }
+    let body = body(reply)?;
+    let message = &body["message"];
+    let content = message["content"].as_str().unwrap_or_default();
+    let cut = body["done_reason"] == "length";
+    reading::turn(content, calls(&message["tool_calls"])?, offered, cut)
 }
 
 fn calls(value: &Value) -> Result<Vec<ToolCall>, BackendError> {
@@ -83,10 +46,7 @@ fn calls(value: &Value) -> Result<Vec<ToolCall>, BackendError> {
         // What is no object stays as it is, and the check of the arguments refuses it.
         let arguments = arguments_object(function["arguments"].clone())
             .map_or_else(|value| value, Value::Object);
-        let id = call["id"]
-            .as_str()
-            .filter(|id| !id.is_empty() && calls.iter().all(|call| call.id != *id))
-            .map_or_else(synthesize_call_id, str::to_owned);
+        let id = reading::call_id(call["id"].as_str(), &calls);
         calls.push(ToolCall { id, name: name.to_owned(), arguments });
     }
     Ok(calls)
@@ -112,7 +72,7 @@ pub(super) fn refusal(reply: &Reply) -> BackendError {
         429 | 503 => BackendError::Overloaded { retry_after: reply.retry_after() },
         499 => BackendError::Unreachable("the server gave the request up".to_owned()),
         // The words quote the model: they go nowhere.
-        500 if BROKEN_CALL.iter().any(|part| says(part)) => {
+        500 if words.as_deref().is_some_and(is_broken_call) => {
             BackendError::Broken("the server could not read its model's call".to_owned())
         }
         500 if says(RUNNER_DIED) => BackendError::Broken("the model's process died".to_owned()),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    Answer, Backend, BackendError, BackendTurn, Capabilities, Request, ToolCall, ToolSpec,
+    Answer, Backend, BackendError, BackendTurn, Capabilities, Request, ToolCall, ToolSpec, window,
 };
 use super::{Ollama, answer, request, synthesize_call_id};
 use crate::assistant::leaked_call::without_thoughts;
@@ -51,7 +51,7 @@ impl JsonProtocol {
         let shown = self.server.shown().await?;
         let system = format!("{}\n\n{}", asked.system, describe(asked.tools));
         let bare = Request { system: &system, tools: &[], history: asked.history };
-        let mut budget = request::budget(shown.num_ctx).saturating_sub(RESERVE);
+        let mut budget = window::budget(shown.num_ctx).saturating_sub(RESERVE);
         let mut shorter = false;
         let mut rejected: Option<[Value; 2]> = None;
         let mut again = 0;

@@ -4,33 +4,24 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{ASSISTANT_MAX_TOKENS, Request, ToolCall, ToolSpec, Turn};
+use super::super::window;
+use super::super::{
+    ASSISTANT_MAX_TOKENS, Request, SUMMARY_AFTER, SUMMARY_BEFORE, ToolCall, ToolSpec, Turn,
+};
 use crate::assistant::leaked_call::arguments_object;
 
 /// Seconds that the server keeps the model: loading it takes a small machine minutes.
 const KEEP_ALIVE_SECONDS: u32 = 1800;
-/// An estimate that rather takes a text for too long: most texts have four bytes a token.
-const BYTES_PER_TOKEN: usize = 3;
-/// What the template adds to a message, in tokens.
-const MESSAGE_TOKENS: usize = 8;
-
-/// What the prompt may take of a window, in tokens: the rest is the answer's.
-pub(super) fn budget(num_ctx: u32) -> usize {
-    let answer = ASSISTANT_MAX_TOKENS.min(num_ctx / 4);
-    usize::try_from(num_ctx - answer).unwrap_or(usize::MAX)
-}
-
 /// The whole body. The system's words, the tools and the question are always in it; `budget` limits the
 /// rest, in tokens.
 pub(super) fn body(model: &str, num_ctx: u32, request: Request<'_>, budget: usize) -> Value {
     let tools: Vec<Value> = request.tools.iter().map(tool).collect();
-    let fixed = tokens(request.system.len())
-        + tools.iter().map(|tool| tokens(tool.to_string().len())).sum::<usize>();
+    let left = budget.saturating_sub(window::fixed(request.system, request.tools));
     let mut messages = Vec::new();
     if !request.system.is_empty() {
         messages.push(json!({ "role": "system", "content": request.system }));
     }
-    messages.extend(fitting(request.history, budget.saturating_sub(fixed)));
+    messages.extend(self::messages(&window::fitting(request.history, left)));
     let mut body = json!({
         "model": model,
         "stream": false,
@@ -60,46 +51,6 @@ fn tool(tool: &ToolSpec) -> Value {
     })
 }
 
-fn tokens(bytes: usize) -> usize {
-    bytes.div_ceil(BYTES_PER_TOKEN) + MESSAGE_TOKENS
-}
-
-fn size(messages: &[Value]) -> usize {
-    messages.iter().map(|message| tokens(message.to_string().len())).sum()
-}
-
-/// The messages that fit: the oldest turns go first, then the oldest calls of this turn with their results.
-/// The question stays, and so do the last calls.
-fn fitting(history: &[Turn], budget: usize) -> Vec<Value> {
-    let question = history.iter().rposition(|turn| matches!(turn, Turn::User(_))).unwrap_or(0);
-    let (past, present) = history.split_at(question);
-    let mut past: Vec<Vec<Value>> = groups(past, |turn| matches!(turn, Turn::User(_)));
-    let mut present = groups(present, |turn| !matches!(turn, Turn::ToolResult { .. }));
-
-    let total = |groups: &[Vec<Value>]| groups.iter().map(|group| size(group)).sum::<usize>();
-    let (mut old, mut new) = (total(&past), total(&present));
-    while old + new > budget && !past.is_empty() {
-        old -= size(&past.remove(0));
-    }
-    // The question is the first group, the last calls are the last.
-    while new > budget && present.len() > 2 {
-        new -= size(&present.remove(1));
-    }
-    past.into_iter().chain(present).flatten().collect()
-}
-
-/// Messages in groups that go or stay together; a new one begins where `first` says so.
-fn groups(turns: &[Turn], first: impl Fn(&Turn) -> bool) -> Vec<Vec<Value>> {
-    let mut groups: Vec<Vec<&Turn>> = Vec::new();
-    for turn in turns {
-        match groups.last_mut() {
-            Some(group) if !first(turn) => group.push(turn),
-            _ => groups.push(vec![turn]),
-        }
-    }
-    groups.into_iter().map(|group| messages(&group)).collect()
-}
-
 fn messages(turns: &[&Turn]) -> Vec<Value> {
     let mut turns = turns.to_vec();
     // Most templates know results by their order only.
@@ -117,15 +68,21 @@ fn messages(turns: &[&Turn]) -> Vec<Value> {
             _ => None,
         });
     }
-    turns.into_iter().map(message).collect()
+    turns.into_iter().flat_map(message).collect()
 }
 
 fn is_result(turn: &Turn) -> bool {
     matches!(turn, Turn::ToolResult { .. })
 }
 
-fn message(turn: &Turn) -> Value {
-    match turn {
+fn message(turn: &Turn) -> Vec<Value> {
+    vec![match turn {
+        Turn::Summary(text) => {
+            return vec![
+                json!({ "role": "user", "content": format!("{SUMMARY_BEFORE}{text}") }),
+                json!({ "role": "assistant", "content": SUMMARY_AFTER }),
+            ];
+        }
         Turn::User(text) => json!({ "role": "user", "content": text }),
         Turn::Assistant { text, calls, .. } => {
             let mut message = json!({ "role": "assistant", "content": text });
@@ -140,7 +97,7 @@ fn message(turn: &Turn) -> Value {
             "tool_name": name,
             "tool_call_id": id,
         }),
-    }
+    }]
 }
 
 fn call((index, call): (usize, &ToolCall)) -> Value {
@@ -157,60 +114,18 @@ fn call((index, call): (usize, &ToolCall)) -> Value {
 mod tests {
     use super::*;
 
-    fn user(text: &str) -> Turn {
-        Turn::User(text.to_owned())
-    }
-
-    fn said(text: &str) -> Turn {
-        Turn::Assistant { text: text.to_owned(), calls: Vec::new(), raw: None }
-    }
-
-    fn called(id: &str) -> Turn {
-        let call = ToolCall { id: id.to_owned(), name: "t".to_owned(), arguments: json!({}) };
-        Turn::Assistant { text: String::new(), calls: vec![call], raw: None }
-    }
-
-    fn result(id: &str, content: &str) -> Turn {
-        Turn::ToolResult {
-            id: id.to_owned(),
-            name: "t".to_owned(),
-            content: content.to_owned(),
-            is_error: false,
-        }
-    }
-
     fn contents(messages: &[Value]) -> Vec<&str> {
         messages.iter().map(|message| message["content"].as_str().unwrap()).collect()
     }
 
     #[test]
-    fn the_oldest_turns_go_first_and_only_when_they_must() {
-        let history = [user("one"), said("1"), user("two"), said("2"), user("three")];
-        let all = fitting(&history, usize::MAX);
-        let exact = size(&all);
-        assert_eq!(contents(&fitting(&history, exact)), ["one", "1", "two", "2", "three"]);
-        assert_eq!(contents(&fitting(&history, exact - 1)), ["two", "2", "three"]);
-        assert_eq!(contents(&fitting(&history, 0)), ["three"]);
-    }
-
-    #[test]
-    fn the_question_and_the_last_call_stay_when_nothing_fits() {
-        let history = [
-            user("old"),
-            said("answer"),
-            user("question"),
-            called("a"),
-            result("a", "first"),
-            called("b"),
-            result("b", "second"),
-        ];
-        assert_eq!(contents(&fitting(&history, 0)), ["question", "", "second"]);
-        let all = size(&fitting(&history[2..], usize::MAX));
-        assert_eq!(
-            contents(&fitting(&history, all)),
-            ["question", "", "first", "", "second"],
-            "the past goes before a call of this turn does"
-        );
+    fn a_summary_is_told_and_taken_note_of() {
+        let history = [Turn::Summary("S".to_owned()), Turn::User("q".to_owned())];
+        let sent = body("m", 4096, Request { system: "", tools: &[], history: &history }, 1000);
+        let messages = sent["messages"].as_array().unwrap();
+        assert_eq!(contents(messages), [&format!("{SUMMARY_BEFORE}S"), SUMMARY_AFTER, "q"]);
+        let roles: Vec<&str> = messages.iter().map(|m| m["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["user", "assistant", "user"]);
     }
 
     #[test]
@@ -218,8 +133,15 @@ mod tests {
         let call = |id: &str| ToolCall { id: id.into(), name: "t".into(), arguments: json!({}) };
         let calls = vec![call("a"), call("b")];
         let asked = Turn::Assistant { text: String::new(), calls, raw: None };
-        let history = [user("q"), asked, result("b", "B"), result("a", "A")];
-        assert_eq!(contents(&fitting(&history, usize::MAX)), ["q", "", "A", "B"]);
+        let result = |id: &str, content: &str| Turn::ToolResult {
+            id: id.into(),
+            name: "t".into(),
+            content: content.into(),
+            is_error: false,
+        };
+        let (b, a) = (result("b", "B"), result("a", "A"));
+        let question = Turn::User("q".into());
+        assert_eq!(contents(&messages(&[&question, &asked, &b, &a])), ["q", "", "A", "B"]);
     }
 
     #[test]
@@ -233,12 +155,5 @@ mod tests {
             let asked = ToolCall { id: "x".into(), name: "t".into(), arguments: came };
             assert_eq!(call((0, &asked))["function"]["arguments"], sent);
         }
-    }
-
-    #[test]
-    fn an_answer_keeps_its_share_of_every_window() {
-        assert_eq!(budget(8192), 6144);
-        assert_eq!(budget(4096), 3072);
-        assert_eq!(budget(256), 192);
     }
 }

@@ -1,5 +1,6 @@
 //! Turns that go wrong: what the caller is told, what is kept, and that nobody else pays for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
@@ -36,6 +37,44 @@ async fn a_leg_that_rests_is_asked_where_nobody_else_answers() {
         let told = reply.reasons.iter().filter(|reason| reason.leg == "ollama").count();
         assert_eq!(told, usize::from(backend == "claude"), "turn {turn}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leg_that_fails_again_and_again_rests_longer_each_time_and_is_shown_so() {
+    let ollama = Arc::new(Scripted::new("ollama", (0..4).map(|_| unreachable()).collect()));
+    let cloud = Scripted::by("claude", |_, _| text("cloud")).in_cloud();
+    let legs: Vec<Box<dyn Backend>> = vec![Box::new(ollama.clone()), Box::new(cloud)];
+    let desk = desk_of(legs, CloudPolicy::All);
+    let state = async || desk.assistant.legs().await.legs.remove(0);
+    assert_eq!((state().await.state.as_str(), state().await.rests_for_s), ("ready", None));
+    let mut turn = 0;
+    for (asked, rest) in [(1, 5), (2, 10), (3, 20), (4, 40)] {
+        // Just before and just after the end of the rest.
+        turn += 1;
+        desk.assistant.chat(context(operator("s"), &turn.to_string()), "hello").await;
+        assert_eq!(ollama.asked().len(), asked);
+        let shown = state().await;
+        assert_eq!((shown.state.as_str(), shown.rests_for_s), ("resting", Some(rest)));
+        assert!(shown.reason.unwrap().contains("connection refused"));
+        tokio::time::advance(Duration::from_secs(rest) - Duration::from_millis(1)).await;
+        turn += 1;
+        let reply = desk.assistant.chat(context(operator("s"), &turn.to_string()), "hello").await;
+        assert_eq!((ollama.asked().len(), reply.backend.as_str()), (asked, "claude"));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(state().await.state, "failing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leg_that_was_not_set_up_neither_fails_nor_rests() {
+    let none = BackendError::Unconfigured("no key in secrets/claude-api-key".to_owned());
+    let claude = Scripted::new("claude", vec![]).with(Err(none)).in_cloud();
+    let desk = desk(vec![Scripted::new("ollama", vec![unreachable()]), claude], CloudPolicy::All);
+    let reply = desk.assistant.chat(context(operator("s"), "t"), "hello").await;
+    let told: Vec<&str> = reply.reasons.iter().map(|reason| reason.leg.as_str()).collect();
+    assert_eq!(told, ["ollama", "claude"], "each once");
+    let states = desk.assistant.legs().await.legs;
+    assert_eq!((states[1].state.as_str(), states[1].rests_for_s), ("unconfigured", None));
 }
 
 #[tokio::test(start_paused = true)]

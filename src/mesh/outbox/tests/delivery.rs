@@ -30,7 +30,7 @@ fn an_answer_of_three_parts_flows_with_its_acks() {
 }
 
 #[test]
-fn a_relayed_part_is_no_delivered_one_and_the_next_follows_after_the_radios_tries() {
+fn a_relayed_part_that_its_peer_does_not_confirm_goes_once_more_and_then_the_next_follows() {
     let mut bench = Bench::new();
     bench.answer("a", ANA, &words(390));
     let first = bench.sent();
@@ -38,14 +38,52 @@ fn a_relayed_part_is_no_delivered_one_and_the_next_follows_after_the_radios_trie
     assert!(bench.routing(OURS, first.id, routing::NONE));
     assert_eq!(bench.state("a", 1), Some(Delivery::Relayed));
     bench.outbox.heard(ANA, bench.now); // it is there
-    bench.pass(full_ms(first.bytes.len()) - 3_001);
-    assert_eq!(bench.poll(), None);
+    bench.pass(full_ms(first.bytes.len()) - 1);
+    assert_eq!(bench.poll(), None, "the radio's tries and the relay's may still be on their way");
     bench.pass(1);
+    let again = bench.sent();
+    assert_eq!(again.bytes, first.bytes);
+    assert_ne!(again.id, first.id);
+    // The same again: nobody will ever know more of it.
+    bench.routing(OURS, again.id, routing::NONE);
+    bench.outbox.heard(ANA, bench.now);
+    bench.pass(full_ms(first.bytes.len()));
     assert!(text(&bench.sent()).starts_with("2/2 "));
+    assert_eq!(bench.state("a", 1), Some(Delivery::Relayed));
     // The real ack comes late, and twice.
     bench.ack(&first);
     bench.ack(&first);
     assert_eq!(bench.state("a", 1), Some(Delivery::Delivered));
+}
+
+#[test]
+fn a_relayed_part_that_is_confirmed_in_time_does_not_go_again() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, "hello");
+    let first = bench.sent();
+    bench.routing(OURS, first.id, routing::NONE);
+    bench.outbox.heard(ANA, bench.now);
+    bench.pass(full_ms(first.bytes.len()) - 1);
+    assert_eq!(bench.poll(), None);
+    bench.ack(&first);
+    bench.pass(1);
+    assert_eq!(bench.next(), None);
+    assert_eq!(bench.state("a", 1), Some(Delivery::Delivered));
+}
+
+#[test]
+fn a_part_that_went_again_under_its_id_and_is_only_relayed_does_not_hold_the_rest_back() {
+    let mut bench = Bench::new();
+    bench.answer("a", ANA, &words(390));
+    let first = bench.sent();
+    bench.restart();
+    bench.up();
+    let (_, again) = bench.next().unwrap();
+    assert_eq!(again.id, first.id, "its fate was unknown");
+    bench.routing(OURS, again.id, routing::NONE);
+    let (_, second) = bench.next().unwrap();
+    assert!(text(&second).starts_with("2/2 "), "{}", text(&second));
+    assert_eq!(bench.state("a", 1), Some(Delivery::Relayed));
 }
 
 #[test]

@@ -29,14 +29,14 @@ fn what_is_past_a_burst_waits_for_more_across_a_restart() {
     bench.restart();
     bench.up();
     assert_eq!(bench.next(), None);
-    assert_eq!(bench.outbox.more(&PeerId("key:other".into()), bench.now).unwrap(), 0);
-    assert_eq!(bench.outbox.more(&ana(), bench.now).unwrap(), 3);
+    assert_eq!(bench.outbox.more(&PeerId("key:other".into()), &packet(), bench.now).unwrap(), 0);
+    assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 3);
     let second = drain(&mut bench);
     assert!(second[0].starts_with("4/7 ") && second[2].ends_with(" (more)"));
-    assert_eq!(bench.outbox.more(&ana(), bench.now).unwrap(), 1);
+    assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 1);
     let third = drain(&mut bench);
     assert!(third[0].starts_with("7/7 ") && !third[0].ends_with(" (more)"));
-    assert_eq!(bench.outbox.more(&ana(), bench.now).unwrap(), 0);
+    assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 0);
     let joined: Vec<&str> = [first.iter(), second.iter(), third.iter()]
         .into_iter()
         .flatten()
@@ -74,7 +74,7 @@ fn stop_withdraws_what_has_not_left() {
     bench.routing(OURS, first.id, routing::RATE_LIMIT_EXCEEDED);
     assert_eq!(drain(&mut bench), ["another peer's"]);
     assert_eq!(bench.state("a", 2), Some(Delivery::Cancelled));
-    assert_eq!(bench.outbox.more(&ana(), bench.now).unwrap(), 0);
+    assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 0);
     bench.restart();
     bench.up();
     assert_eq!(bench.next(), None);
@@ -137,7 +137,7 @@ fn a_day_after_its_last_use_an_answer_is_forgotten() {
     bench.answer("a", ANA, &words(1_300));
     drain(&mut bench); // which waits for two hours until nothing more comes
     bench.pass(79_000_000);
-    bench.outbox.more(&ana(), bench.now).unwrap();
+    bench.outbox.more(&ana(), &packet(), bench.now).unwrap();
     drain(&mut bench);
     bench.pass(79_000_000);
     bench.poll();

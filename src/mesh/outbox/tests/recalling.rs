@@ -18,7 +18,7 @@ fn drain(bench: &mut Bench) -> Vec<Outbound> {
 }
 
 fn recall(bench: &mut Bench, part: Option<usize>) -> Again {
-    bench.outbox.recall(&ana(), part, bench.now).unwrap()
+    bench.outbox.recall(&ana(), part, &packet(), bench.now).unwrap()
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn an_answer_comes_again_byte_for_byte_under_new_ids_after_a_restart_too() {
         assert_eq!(recall(&mut bench, None), Again::Nothing);
         bench.answer("a", ANA, &words(1_300)); // seven parts, three of them now
         let first = drain(&mut bench);
-        bench.outbox.more(&ana(), bench.now).unwrap();
+        bench.outbox.more(&ana(), &packet(), bench.now).unwrap();
         let second = drain(&mut bench);
         if restart {
             bench.restart();
@@ -50,10 +50,10 @@ fn an_answer_comes_again_byte_for_byte_under_new_ids_after_a_restart_too() {
         assert_eq!(recall(&mut bench, None), Again::OnItsWay);
         drain(&mut bench);
         // What waits for `more` still does.
-        assert_eq!(bench.outbox.more(&ana(), bench.now).unwrap(), 1);
+        assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 1);
         assert!(text(&drain(&mut bench)[0]).starts_with("7/7 "));
         assert_eq!(
-            bench.outbox.recall(&PeerId("key:other".into()), None, bench.now).unwrap(),
+            bench.outbox.recall(&PeerId("key:other".into()), None, &packet(), bench.now).unwrap(),
             Again::Nothing
         );
     }
@@ -68,7 +68,7 @@ fn what_failed_or_was_stopped_can_be_had_again() {
     assert_eq!(bench.next(), None);
     assert_eq!(recall(&mut bench, None), Again::Going(3));
     assert_eq!(drain(&mut bench).len(), 3);
-    assert_eq!(bench.outbox.more(&ana(), bench.now).unwrap(), 3);
+    assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 3);
     bench.sent();
     bench.outbox.stop(&ana(), bench.now).unwrap();
     assert_eq!(drain(&mut bench).len(), 0);
@@ -92,7 +92,7 @@ fn a_forgotten_answer_is_gone_from_the_disk_and_one_on_its_way_when_it_has_ended
     assert_eq!(files(&bench), 2, "the one on its way, and the other peer's");
     assert_eq!(recall(&mut bench, None), Again::Nothing);
     assert_eq!(bench.outbox.last_text(&ana()), None);
-    assert_eq!(bench.outbox.more(&ana(), bench.now).unwrap(), 0);
+    assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 0);
     let sent = drain(&mut bench);
     assert_eq!(sent.len(), 1, "nothing more of it");
     assert_eq!(files(&bench), 1);
@@ -165,6 +165,8 @@ fn in_licensed_mode_what_was_for_a_key_is_never_sent_in_the_clear() {
     bench.outbox.submit(reply, bench.now).unwrap();
     let mut ham = radio();
     ham.owner.licensed = true;
+    ham.owner.long_name = "N0CALL".to_owned();
+    ham.announces_every_s = 600;
     bench.outbox.link_up(Arc::new(ham), bench.now);
     let (_, sent) = bench.next().unwrap();
     assert_eq!((text(&sent).as_str(), sent.pki_key), ("in the clear", None));

@@ -48,7 +48,10 @@ fn too_large_plans_the_rest_again_and_keeps_what_is_delivered() {
         let part = bodies.len() + 1;
         if part == 4 {
             assert_eq!(bench.next(), None, "a burst is three parts");
-            assert_eq!(bench.outbox.more(&PeerId(format!("key:{ANA}")), bench.now).unwrap(), 1);
+            assert_eq!(
+                bench.outbox.more(&PeerId(format!("key:{ANA}")), &packet(), bench.now).unwrap(),
+                1
+            );
         }
         let Some((_, sent)) = bench.next() else { break };
         assert!(sent.bytes.len() <= 160, "a fifth less");

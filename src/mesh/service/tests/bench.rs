@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 
 use super::super::*;
-use crate::assistant::{CallerScope, ChatStatus};
+use crate::assistant::{CallerScope, ChatContext, ChatReply, ChatStatus, ModelPlace};
 use crate::config::Contact;
 use crate::mesh::packets::{KEY_A, KEY_B, pki_packet, text_packet};
 use crate::node::PacketId;
@@ -50,9 +50,23 @@ pub struct Script {
     pub asked: Mutex<Vec<Asked>>,
     /// `new` and `forget`, of whom.
     pub ended: Mutex<Vec<(&'static str, CallerScope)>>,
+    /// Callers whose key changed.
+    pub changed: Mutex<Vec<PeerId>>,
     /// Where the model is; `None`: nobody says.
     pub place: Mutex<Option<ModelPlace>>,
     rule: Mutex<Arc<Rule>>,
+}
+
+impl Default for Script {
+    fn default() -> Script {
+        Script {
+            asked: Mutex::default(),
+            changed: Mutex::default(),
+            ended: Mutex::default(),
+            place: Mutex::new(Some(ModelPlace::Local)),
+            rule: Mutex::new(Arc::new(|_: &str| Act::Say("fine".to_owned()))),
+        }
+    }
 }
 
 impl Answerer for Script {
@@ -99,6 +113,10 @@ impl Answerer for Script {
     fn forget(&self, caller: &CallerScope) -> Result<(), StoreError> {
         self.ended.lock().unwrap().push(("forget", caller.clone()));
         Ok(())
+    }
+
+    fn key_changed(&self, caller: &PeerId) {
+        self.changed.lock().unwrap().push(caller.clone());
     }
 
     fn model_place<'a>(&'a self, _caller: &'a CallerScope) -> Place<'a> {
@@ -201,6 +219,7 @@ pub fn radio_info() -> RadioInfo {
         owner: NodeInfo { num: ME.0, long_name: "Tombolo Node".to_owned(), ..NodeInfo::default() },
         firmware: "2.7.26.54e0d8d".to_owned(),
         role: 0,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,
@@ -242,6 +261,17 @@ impl Bench {
         config: MeshConfig,
         rule: impl Fn(&str) -> Act + Send + Sync + 'static,
     ) -> Bench {
+        let script = Arc::new(Script { rule: Mutex::new(Arc::new(rule)), ..Script::default() });
+        Bench::answered_by(folder, config, script.clone(), script)
+    }
+
+    /// The same with an assistant of one's own; the script is asked nothing then.
+    pub fn answered_by(
+        folder: tempfile::TempDir,
+        config: MeshConfig,
+        script: Arc<Script>,
+        answerer: Arc<dyn Answerer>,
+    ) -> Bench {
         let (link, link_events) = mpsc::channel(256);
         let radio = Arc::new(FakeRadio {
             sent: Mutex::default(),
@@ -249,18 +279,12 @@ impl Bench {
             contacts: Mutex::default(),
             refuses: AtomicBool::new(false),
         });
-        let script = Arc::new(Script {
-            asked: Mutex::default(),
-            ended: Mutex::default(),
-            place: Mutex::new(Some(ModelPlace::Local)),
-            rule: Mutex::new(Arc::new(rule)),
-        });
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let handle = spawn(MeshParts {
             mesh: config,
             airtime: AirtimeConfig { share: 1.0, ..AirtimeConfig::default() },
             data_dir: folder.path().to_owned(),
-            answerer: script.clone(),
+            answerer,
             radio: radio.clone(),
             events: link_events,
             clock,

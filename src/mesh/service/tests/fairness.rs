@@ -122,3 +122,45 @@ async fn many_strangers_share_one_small_budget_and_one_notice() {
     bench.ana(1, "!ai me too").await;
     bench.until("a contact is not touched by it", |b| b.asked().len() == asked + 1).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn when_the_hour_is_full_questions_are_refused_as_busy_until_there_is_room_again() {
+    // With LONG_SLOW an answer of three parts takes 40 s of the 342 s that an hour has for answers.
+    let mut config = many(12);
+    config.queries_per_hour = 60;
+    let bench = Bench::offline(tempfile::tempdir().unwrap(), config, |text| {
+        Act::Say(format!("{text} {}", "word ".repeat(100)))
+    });
+    let mut radio = super::bench::radio_info();
+    radio.lora.preset = 1;
+    bench.up(radio).await;
+    let ask = async |i: u8, id: u32| {
+        let (node, key) = peer(i);
+        bench.hear(pki_packet(node, ME, key, id, &format!("!ai q{i} {id}"))).await;
+    };
+    for i in 0..12 {
+        ask(i, 1).await;
+        bench.pass(20).await;
+    }
+    let ignored = bench.ignored().await;
+    let accepted = ignored.iter().filter(|why| why.is_empty()).count();
+    let busy = ignored.iter().filter(|why| *why == "busy").count();
+    assert_eq!(accepted + busy, 12, "{ignored:?}");
+    assert!((6..=9).contains(&accepted), "{ignored:?}");
+    assert_eq!(bench.asked().len(), accepted, "no model works for an answer that can't leave");
+    // A refusal says for how long, once; what stops something is never refused.
+    ask(11, 2).await;
+    let (node, key) = peer(11);
+    bench.hear(pki_packet(node, ME, key, 3, "!ai stop")).await;
+    bench.pass(60).await;
+    assert_eq!(bench.ignored().await[12..], ["busy", ""]);
+    let to_last = bench.sent().into_iter().filter(|packet| packet.to == node);
+    let texts: Vec<String> =
+        to_last.map(|packet| String::from_utf8_lossy(&packet.bytes).into_owned()).collect();
+    assert_eq!(texts.iter().filter(|text| text.starts_with("Busy")).count(), 1, "{texts:?}");
+    // An hour later there is room again.
+    bench.pass(3_700).await;
+    ask(11, 4).await;
+    bench.pass(60).await;
+    assert_eq!(bench.ignored().await[14], "");
+}

@@ -52,6 +52,8 @@ async fn stop_all_ends_every_turn_and_silences_everything_until_it_is_resumed_ac
 fn ham() -> RadioInfo {
     let mut info = radio_info();
     info.owner.licensed = true;
+    info.owner.long_name = "N0CALL Hilltop".to_owned();
+    info.announces_every_s = 600;
     info.public_key = None;
     info
 }

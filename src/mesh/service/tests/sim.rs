@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::super::*;
-use crate::assistant::ChatStatus;
+use crate::assistant::{ChatContext, ChatReply, ChatStatus, ModelPlace};
 use crate::config::Contact;
 use crate::radio::link;
 use crate::radio::transport::Connector;
@@ -64,7 +64,11 @@ impl Drop for Town {
 
 impl Town {
     async fn start(after: Duration, text: fn(&str) -> String) -> Town {
-        let sim = Sim::start(SimConfig::default());
+        Town::on(SimConfig::default(), after, text).await
+    }
+
+    async fn on(config: SimConfig, after: Duration, text: fn(&str) -> String) -> Town {
+        let sim = Sim::start(config);
         let radio = sim.clone();
         let (clock, cancel) = (Clock::start(), CancellationToken::new());
         let tracker = TaskTracker::new();
@@ -203,4 +207,25 @@ async fn a_link_that_ends_by_itself_ends_the_service_so_that_a_supervisor_sees_i
     town.link.cancel();
     let ended = tokio::time::timeout(Duration::from_secs(5), town.handle.queries.closed()).await;
     assert!(ended.is_ok(), "it goes on, deaf and dumb");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_radio_gives_again_after_a_handshake_is_no_sign_of_life() {
+    let mut config = SimConfig { firmware: "2.8.0.7754068".to_owned(), ..SimConfig::default() };
+    (config.peers[0].hops, config.peers[0].beacon) = (0, Some(Duration::from_secs(200))); // Ana
+    let town = Town::on(config, Duration::from_secs(5), str::to_owned).await;
+    town.pass(250).await;
+    town.sim.say("Ana", SayTo::Direct, "!ai later");
+    town.pass(4).await;
+    town.sim.set_peer("Ana", |ana| ana.reachable = false);
+    town.pass(600).await;
+    assert_eq!(town.handle.status().await.unwrap().kept_answers, 1, "it waits for Ana");
+    let tries = town.sim.transmissions().len();
+    town.sim.drop_link();
+    town.pass(300).await;
+    assert!(town.handle.status().await.unwrap().connected);
+    assert_eq!(town.sim.transmissions().len(), tries, "old telemetry of hers is not herself");
+    town.sim.set_peer("Ana", |ana| ana.reachable = true);
+    town.pass(300).await;
+    assert_eq!(town.ana_heard().len(), 1, "her own telemetry is");
 }

@@ -8,6 +8,12 @@ async fn status(bench: &Bench) -> MeshStatus {
     bench.handle.status().await.unwrap()
 }
 
+fn licensed(info: &mut RadioInfo) {
+    info.owner.licensed = true;
+    info.owner.long_name = "N0CALL".to_owned();
+    info.announces_every_s = 600;
+}
+
 /// The warnings after a handshake with a radio that is so.
 async fn warnings(bench: &Bench, change: impl FnOnce(&mut RadioInfo)) -> Vec<String> {
     let mut info = radio_info();
@@ -49,7 +55,7 @@ async fn what_the_operator_should_put_right_is_named() {
         ("region is not set", warnings(&bench, |info| info.lora.region = 0).await),
         ("switched off", warnings(&bench, |info| info.lora.tx_enabled = false).await),
         ("duty cycle", warnings(&bench, |info| info.lora.override_duty_cycle = true).await),
-        ("licensed", warnings(&bench, |info| info.owner.licensed = true).await),
+        ("licensed", warnings(&bench, licensed).await),
         ("no key of its own", warnings(&bench, |info| info.public_key = None).await),
         ("no channel `bots`", warnings(&bench, |info| info.channels.truncate(1)).await),
     ] {

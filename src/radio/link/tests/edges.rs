@@ -25,7 +25,7 @@ impl Scripted {
     }
 }
 
-fn packet(id: u32, text: &str) -> radio::MeshPacket {
+pub(super) fn packet(id: u32, text: &str) -> radio::MeshPacket {
     let inner = radio::Data {
         portnum: port::TEXT_MESSAGE,
         payload: text.as_bytes().to_vec(),

@@ -7,17 +7,29 @@ use meshtastic::protobufs::{
     AdminMessage, ToRadio, admin_message::PayloadVariant as Admin, config, mesh_packet, to_radio,
 };
 
-use super::super::apply::{Applied, ApplyError, apply};
+use super::super::apply::{self, Applied, ApplyError};
 use super::super::session::{Session, SessionError};
 use super::*;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::radio::{LinkEvent, link};
+use crate::radio::LinkEvent;
+use crate::radio::known::KnownRadio;
+use crate::radio::link::{self, LinkParts};
 use crate::sim::key_for;
 
 fn quiet() -> impl FnMut(&str) + Send {
     |_: &str| {}
+}
+
+/// To any radio, and to the end.
+async fn apply(
+    connector: &Connector,
+    wanted: &Wanted,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> Result<Applied, ApplyError> {
+    let (any, never) = (KnownRadio::any(), CancellationToken::new());
+    apply::apply(connector, wanted, &any, &never, say).await
 }
 
 fn all() -> RadioSettings {
@@ -287,7 +299,8 @@ async fn the_daemons_link_writes_at_its_start_where_that_is_wanted_and_only_then
         let (connector, sent) = direct(&sim);
         let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
         let settings = RadioSettings { apply, ..all() };
-        let mut link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+        let parts = LinkParts::plain(connector, cancel.clone(), &tracker);
+        let mut link = link::start(LinkParts { settings, ..parts });
         let info = loop {
             match link.events.recv().await.unwrap() {
                 LinkEvent::Up(info) => break info,
@@ -316,7 +329,8 @@ async fn a_radio_that_is_away_at_the_start_is_written_to_when_it_comes() {
     let (connector, _) = direct(&sim);
     let (cancel, tracker) = (CancellationToken::new(), TaskTracker::new());
     let settings = RadioSettings { apply: true, ..all() };
-    let mut link = link::spawn_wanting(connector, settings, cancel.clone(), &tracker);
+    let parts = LinkParts::plain(connector, cancel.clone(), &tracker);
+    let mut link = link::start(LinkParts { settings, ..parts });
     let mut downs = 0;
     let info = loop {
         match link.events.recv().await.unwrap() {
@@ -327,4 +341,64 @@ async fn a_radio_that_is_away_at_the_start_is_written_to_when_it_comes() {
     assert!(downs > 0);
     assert_eq!(info.owner.long_name, "Hilltop");
     cancel.cancel();
+}
+
+/// Ends with that fault when the end is asked for at that frame, and leaves the radio as it was or as it is wanted.
+async fn interrupted_at(
+    moment: impl Fn(&Admin) -> bool + Send + Sync + 'static,
+) -> (ApplyError, Vec<Admin>, RadioNow) {
+    let sim = sim(SimConfig::default());
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let stops = move |payload: &mut Vec<u8>| {
+        if admin(payload).is_some_and(|message| moment(&message)) {
+            stop.cancel();
+        }
+        true
+    };
+    let (connector, sent) = behind(&sim, Arc::new(stops));
+    let (any, wanted) = (KnownRadio::any(), wanted(&all()));
+    let error = apply::apply(&connector, &wanted, &any, &cancel, &mut quiet()).await.unwrap_err();
+    let sent = admins(&sent);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    (error, sent, look(&connector).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_between_begin_and_commit_leaves_the_radio_as_it_was() {
+    for first in [true, false] {
+        let moment = move |message: &Admin| match message {
+            Admin::BeginEditSettings(_) => first,
+            Admin::SetOwner(_) => true,
+            _ => false,
+        };
+        let (error, sent, now) = interrupted_at(moment).await;
+        assert!(matches!(error, ApplyError::Interrupted), "{error}");
+        assert!(!sent.contains(&Admin::CommitEditSettings(true)), "{sent:?}");
+        assert!(matches!(sent.last(), Some(Admin::RebootSeconds(_))), "{sent:?}");
+        assert_eq!(now, as_before());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_after_the_commit_is_said_and_the_radio_has_it() {
+    let (error, _, now) =
+        interrupted_at(|message| matches!(message, Admin::CommitEditSettings(_))).await;
+    assert!(matches!(error, ApplyError::Unverified), "{error}");
+    assert!(error.to_string().contains("not read back"), "{error}");
+    assert_eq!(now, as_wanted());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_settings_of_one_radio_are_not_written_to_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = KnownRadio::open(folder.path()).unwrap();
+    let first = sim(SimConfig { key: key_for("Another"), ..SimConfig::default() });
+    known.admit(&Session::open(&direct(&first).0).await.unwrap().info).unwrap();
+    let (connector, sent) = direct(&sim(SimConfig::default()));
+    let never = CancellationToken::new();
+    let error = apply::apply(&connector, &wanted(&all()), &known, &never, &mut quiet()).await;
+    assert!(matches!(error, Err(ApplyError::Foreign(_))), "{error:?}");
+    assert_eq!(sent.lock().unwrap().len(), 1, "only the question who it is");
+    assert_eq!(look(&connector).await, as_before());
 }

@@ -17,6 +17,7 @@ fn radio(firmware: &str) -> RadioInfo {
         owner: NodeInfo { num: 7, long_name: "Us".to_owned(), ..NodeInfo::default() },
         firmware: firmware.to_owned(),
         role: 1,
+        announces_every_s: 0,
         lora: LoraSettings {
             region: 3,
             use_preset: true,
@@ -146,6 +147,26 @@ fn what_a_firmware_does_not_know_is_refused() {
     ] {
         let found = impossible(&wanted(&file(region, preset)), &radio(firmware));
         assert_eq!(found.len(), faults, "{region} {firmware}: {found:?}");
+    }
+}
+
+#[test]
+fn a_licensed_station_keeps_its_call_sign_in_its_name() {
+    for (licensed, now, wish, good) in [
+        (true, "N0CALL", "N0CALL Hilltop", true),
+        (true, "N0CALL Hilltop", "N0CALL", true),
+        (true, "N0CALL", "Hilltop", false),
+        (true, "N0CALL", "N0CAL", false),
+        (true, "Hilltop", "N0CALL", true), // there was none
+        (false, "N0CALL", "Hilltop", true),
+    ] {
+        let mut radio = radio("2.7.26");
+        radio.owner.licensed = licensed;
+        radio.owner.long_name = now.to_owned();
+        let named = RadioSettings { owner: Some(wish.to_owned()), ..RadioSettings::default() };
+        let faults = impossible(&wanted(&named), &radio);
+        assert_eq!(faults.is_empty(), good, "{now} {wish}: {faults:?}");
+        assert!(faults.iter().all(|fault| fault.contains("begin it with N0CALL")), "{faults:?}");
     }
 }
 

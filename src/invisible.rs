@@ -12,7 +12,7 @@ const BLACK_FLAG: char = '\u{1F3F4}';
 const END_TAG: char = '\u{E007F}';
 
 /// Drops what is not seen, except inside a well-formed emoji. White space becomes a space or a line feed.
-pub(super) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -37,7 +37,7 @@ pub(super) fn visible(text: &str) -> String {
 }
 
 /// Is it a character that nobody sees, or that only steers others?
-pub(super) fn hidden(c: char) -> bool {
+pub fn hidden(c: char) -> bool {
     let code = u32::from(c);
     c.is_control()
         || code & 0xFFFE == 0xFFFE
@@ -80,7 +80,7 @@ fn flag_tags(rest: &[char]) -> usize {
 }
 
 /// Is it a pictograph by the Unicode tables? Only those join with a joiner into one grapheme.
-pub(super) fn pictograph(c: char) -> bool {
+pub fn pictograph(c: char) -> bool {
     if c.is_ascii() || hidden(c) {
         return false;
     }

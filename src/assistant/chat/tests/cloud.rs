@@ -1,0 +1,149 @@
+//! What leaves for a cloud: what is kept back, what is written down, and that nothing leaves unwritten.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::*;
+use crate::assistant::backends::Turn;
+use crate::assistant::tools::Description;
+
+#[derive(Deserialize)]
+struct Anything {}
+
+/// A node with a tool of that category that tells a secret, a local leg and one in the cloud.
+struct Node {
+    assistant: Assistant,
+    cloud: Arc<Scripted>,
+    scope: CallerScope,
+    data: tempfile::TempDir,
+}
+
+const SECRET: &str = "canary: the contents";
+
+fn node(category: PermissionCategory, local: Scripted) -> Node {
+    let about = Description {
+        name: "tell",
+        description: "tells",
+        parameters: json!({"type": "object", "properties": {}}),
+        category,
+        destructive: false,
+    };
+    let tool = ToolDef::new(about, |_: Anything| Box::pin(async { Ok(SECRET.to_owned()) }));
+    let cloud = Arc::new(
+        Scripted::by("claude", |history, tools| match history.last() {
+            Some(Turn::User(_)) if !tools.is_empty() => calls("tell"),
+            _ => text("from afar"),
+        })
+        .in_cloud(),
+    );
+    let data = tempfile::tempdir().unwrap();
+    let legs: Vec<Box<dyn Backend>> = vec![Box::new(local), Box::new(cloud.clone())];
+    let tools = ToolRegistry::new([tool]);
+    let assistant = Assistant::with_legs(legs, CloudPolicy::All, tools, data.path()).unwrap();
+    let scope = CallerScope::LocalOperator {
+        session_id: SessionId("s".to_owned()),
+        granted: CategorySet::from([category]),
+    };
+    Node { assistant, cloud, scope, data }
+}
+
+impl Node {
+    async fn ask(&self, turn: &str) -> ChatReply {
+        self.assistant.chat(context(self.scope.clone(), turn), turn).await
+    }
+
+    fn sent(&self) -> String {
+        format!("{:?}", self.cloud.asked())
+    }
+
+    fn lines(&self) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(self.data.path().join("cloud.log")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+#[tokio::test]
+async fn wallet_and_file_content_of_a_turn_keeps_it_from_the_cloud() {
+    for (category, reaches) in [
+        (PermissionCategory::Files, false),
+        (PermissionCategory::Wallet, false),
+        (PermissionCategory::System, true),
+    ] {
+        // The local model reads, and then it is gone.
+        let local = Scripted::new("ollama", vec![calls("tell"), unreachable()]);
+        let node = node(category, local);
+        let reply = node.ask("what is in it?").await;
+        assert_eq!(reply.status == ChatStatus::Answered, reaches, "{category}");
+        assert_eq!(node.sent().contains("canary"), reaches, "{category}");
+        if !reaches {
+            let reason = reply.reasons.iter().find(|reason| reason.leg == "claude").unwrap();
+            assert!(reason.reason.contains("stays on the node"), "{reason:?}");
+            assert!(node.lines().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_such_content_went_into_is_left_out_of_what_the_cloud_is_given_later() {
+    let local = Scripted::new(
+        "ollama",
+        vec![calls("tell"), text(&format!("It says {SECRET}")), text("plain"), unreachable()],
+    );
+    let node = node(PermissionCategory::Files, local);
+    node.ask("what is in it?").await;
+    node.ask("and the weather?").await;
+    let reply = node.ask("what is new?").await;
+    assert_eq!((reply.backend.as_str(), reply.text.as_str()), ("claude", "from afar"));
+    let sent = node.sent();
+    assert!(!sent.contains("canary") && !sent.contains("what is in it?"), "{sent}");
+    assert!(sent.contains("and the weather?"));
+    // It is not even offered the tool.
+    assert!(node.cloud.asked().iter().all(|asked| asked.tools.is_empty()));
+}
+
+#[tokio::test]
+async fn a_summary_of_such_content_stays_too() {
+    let mut script = vec![calls("tell"), text(SECRET)];
+    script.extend((0..16).map(|_| text("plain")));
+    let node = node(PermissionCategory::Files, Scripted::new("ollama", script));
+    for turn in 0..16 {
+        node.ask(&format!("question {turn}")).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    // The script is over: the local model gives nothing of use any more.
+    let reply = node.ask("and now?").await;
+    assert_eq!(reply.backend, "claude");
+    let asked = node.cloud.asked();
+    assert!(!asked[0].history.iter().any(|turn| matches!(turn, Turn::Summary(_))));
+    assert!(node.assistant.history.given(&node.scope.history_key().unwrap()).turns.len() > 16);
+}
+
+#[tokio::test]
+async fn each_request_is_written_down_before_it_leaves_and_shown() {
+    let node = node(PermissionCategory::System, Scripted::new("ollama", vec![]));
+    let reply = node.ask("a question").await;
+    assert_eq!(reply.text, "from afar");
+    let lines = node.lines();
+    let content: Vec<String> = lines.iter().map(|line| line["content"].to_string()).collect();
+    assert_eq!(content, [r#"["question"]"#, r#"["question","system"]"#]);
+    for line in &lines {
+        assert_eq!((&line["turn_id"], &line["leg"]), (&json!("a question"), &json!("claude")));
+        assert!(line["bytes"].as_u64().unwrap() > 100);
+    }
+    let stored = std::fs::read_to_string(node.data.path().join("cloud.log")).unwrap();
+    assert!(!stored.contains("canary") && !stored.contains("from afar"));
+    let left = node.assistant.legs().await.left;
+    assert_eq!(left.requests, 2);
+    assert_eq!(left.last.unwrap().content.len(), 2);
+
+    // Where it can't be written down, nothing leaves.
+    std::fs::remove_file(node.data.path().join("cloud.log")).unwrap();
+    std::fs::create_dir(node.data.path().join("cloud.log")).unwrap();
+    let asked = node.cloud.asked().len();
+    let reply = node.ask("another").await;
+    assert_eq!((reply.status, node.cloud.asked().len()), (ChatStatus::Failed, asked));
+    assert!(reply.reasons.iter().any(|reason| reason.reason.contains("written down")));
+}
