@@ -19,7 +19,7 @@ const ALIKE = new Map(
  * @returns {string}
  */
 export function skeleton(name) {
-  const plain = name.normalize('NFKD').toLowerCase();
+  const plain = String(name ?? '').normalize('NFKD').toLowerCase();
   let made = '';
   for (const character of plain) made += ALIKE.get(character) ?? character;
   return made.replace(/[^\p{L}\p{N}]/gu, '').replaceAll('rn', 'm').replaceAll('vv', 'w');

@@ -44,6 +44,8 @@ export class Feed {
   #watchers = new Map();
   /** @type {Map<Part, string>} */
   #written = new Map();
+  /** How often each part was given by an event or a change. @type {Map<Part, number>} */
+  #given = new Map();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -110,6 +112,7 @@ export class Feed {
    * @param {unknown} value
    */
   put(part, value) {
+    this.#given.set(part, (this.#given.get(part) ?? 0) + 1);
     this.#keep(part, value);
     this.#tell();
   }
@@ -280,10 +283,12 @@ export class Feed {
    */
   async #askFor(part) {
     const { method, params, rows } = PARTS[part];
+    const given = this.#given.get(part);
     try {
       const result = await this.#client.call(method, params, { timeoutMs: 8000, signal: this.#ended.signal });
       const value = rows === undefined ? result : Array.isArray(result) ? result : result?.[rows];
-      this.#keep(part, value);
+      // What came while the answer was on its way is newer than the answer.
+      if (PARTS[part].merged === true || given === this.#given.get(part)) this.#keep(part, value);
     } catch (failure) {
       if (!(failure instanceof RpcFailure) || (failure.kind !== 'refused' && failure.kind !== 'broken')) throw failure;
       if (failure.data.name === 'method_not_found' || failure.data.name === 'forbidden') {
@@ -303,7 +308,7 @@ export class Feed {
       if (!Array.isArray(value)) return;
       value = value.filter(isRecord);
     }
-    if (part === 'log' || part === 'warnings') {
+    if (PARTS[part].merged === true) {
       const log = joined(this.#snapshot.log, /** @type {LogLine[]} */ (value));
       if (log !== this.#snapshot.log) this.#snapshot = { ...this.#snapshot, log };
       return;

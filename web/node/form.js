@@ -112,7 +112,8 @@ export function form(action, fields, attempt) {
     try {
       await attempt();
     } catch (failure) {
-      const field = fields.find(({ name }) => name === fieldOfFailure(failure));
+      const unnamed = failure instanceof RpcFailure && failure.data.name === 'invalid_params' ? fields.at(-1) : undefined;
+      const field = fields.find(({ name }) => name === fieldOfFailure(failure)) ?? unnamed;
       if (field !== undefined) field.fail(said(failure));
       else line.textContent = said(failure);
     }

@@ -113,15 +113,15 @@ function lineOf(line) {
 /** @param {MeshMessage} message */
 function ofMessage(message) {
   const out = message.direction === 'out';
-  const channel = message.channel === null ? '' : `#${visibleName(message.channel)}`;
+  const channel = !message.channel ? '' : `#${visibleName(message.channel)}`;
   return lineOf({
     key: `m-${messageKey(message)}`,
     at: message.at,
     kind: out ? 'out' : 'in',
     who: `${visibleName(message.name)}${channel && ` ${channel}`}`,
     text: visibleText(message.text, 600).replaceAll('\n', ' ⏎ '),
-    note: message.ignored === null ? '' : `not answered: ${exactLine(message.ignored, 200)}`,
-    state: message.delivery,
+    note: !message.ignored ? '' : `not answered: ${exactLine(message.ignored, 200)}`,
+    state: message.delivery ?? null,
     assurance: out ? '' : visibleName(message.assurance),
   });
 }

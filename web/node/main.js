@@ -59,9 +59,14 @@ async function session() {
   let broker = null;
   const feed = new Feed(client, (snapshot) => {
     latest = snapshot;
-    for (const panel of panels) panel.show(snapshot);
-    band.show(snapshot);
-    views?.show(snapshot);
+    // What one part can't draw must not keep the others from being drawn, least of all the band.
+    for (const part of [band, ...panels, ...(views === null ? [] : [views])]) {
+      try {
+        part.show(snapshot);
+      } catch (fault) {
+        reportError(fault);
+      }
+    }
     showGlance(snapshot);
     tick();
   });

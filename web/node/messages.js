@@ -70,7 +70,7 @@ function row(message) {
   const out = message.direction === 'out';
   return element(
     'li',
-    { class: `message ${out ? 'out' : 'in'} ${message.ignored === null ? '' : 'ignored'}` },
+    { class: `message ${out ? 'out' : 'in'} ${message.ignored ? 'ignored' : ''}` },
     element(
       'div',
       { class: 'message-head' },
@@ -78,12 +78,12 @@ function row(message) {
       element('span', { class: 'visually-hidden' }, out ? 'to' : 'from'),
       element('bdi', { class: 'name', title: message.node }, visibleName(message.name)),
       !out && assurance(message.assurance),
-      message.channel !== null && element('span', { class: 'channel' }, `#${visibleName(message.channel)}`),
+      message.channel && element('span', { class: 'channel' }, `#${visibleName(message.channel)}`),
       ageOf(message.at),
     ),
     element('p', { class: 'message-text', dir: 'auto' }, visibleText(message.text, 600)),
-    message.ignored !== null && element('p', { class: 'message-note' }, `not answered: ${visibleText(message.ignored, 200)}`),
-    message.delivery !== null && delivery(message.delivery),
+    message.ignored && element('p', { class: 'message-note' }, `not answered: ${visibleText(message.ignored, 200)}`),
+    message.delivery && delivery(message.delivery),
   );
 }
 

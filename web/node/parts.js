@@ -37,8 +37,8 @@
 
 /**
  * How each part is asked for. `poll` and `live` are the longest times between two asks without and with events, in
- * milliseconds. What is `watched` is asked for only while something shows it.
- * @type {Record<Part, { method: string, params?: Record<string, unknown>, rows?: string, poll: number, live: number, watched?: boolean }>}
+ * milliseconds. What is `watched` is asked for only while something shows it; what is `merged` adds to what is known.
+ * @type {Record<Part, { method: string, params?: Record<string, unknown>, rows?: string, poll: number, live: number, watched?: boolean, merged?: boolean }>}
  */
 export const PARTS = {
   status: { method: 'mesh.status', poll: 3000, live: 60_000 },
@@ -54,8 +54,8 @@ export const PARTS = {
   history: { method: 'mesh.history', rows: 'hours', poll: 60_000, live: 60_000, watched: true },
   info: { method: 'system.info', poll: 60_000, live: 60_000, watched: true },
   // Both come into `log`: the grave lines always, the others when somebody reads them.
-  warnings: { method: 'system.log', params: { limit: 60, level: 'warn' }, rows: 'lines', poll: 15_000, live: 600_000 },
-  log: { method: 'system.log', params: { limit: 500 }, rows: 'lines', poll: 5000, live: 600_000, watched: true },
+  warnings: { method: 'system.log', params: { limit: 60, level: 'warn' }, rows: 'lines', poll: 15_000, live: 600_000, merged: true },
+  log: { method: 'system.log', params: { limit: 500 }, rows: 'lines', poll: 5000, live: 600_000, watched: true, merged: true },
 };
 /** @type {Part[]} */
 export const NAMES = /** @type {Part[]} */ (Object.keys(PARTS));

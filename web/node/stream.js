@@ -11,6 +11,8 @@ import { isRecord } from '../aiui/rpc.js';
 export const SILENCE_MS = 20_000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
+/** A line that lived for this long was one. */
+const LIVED_MS = 10_000;
 /** A daemon without `/events` may be replaced by one that has it. */
 const ABSENT_WAIT_MS = 300_000;
 /** No event of the daemon is nearly as long: what is longer is no event. */
@@ -112,9 +114,14 @@ export class EventStream {
       } else if ([403, 404, 405].includes(response.status) || (response.ok && !type.startsWith('text/event-stream'))) {
         wait = ABSENT_WAIT_MS;
       } else if (response.ok && response.body !== null) {
-        this.#failures = 0;
+        const began = Date.now();
         this.#become('live');
-        await this.#read(response.body, connection);
+        try {
+          await this.#read(response.body, connection);
+        } finally {
+          // A line that is always cut off at once is tried ever less often: too many pages may listen.
+          if (Date.now() - began >= LIVED_MS) this.#failures = 0;
+        }
       }
     } catch {
       // Why is of no use to anyone here: it is tried again.

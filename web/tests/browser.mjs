@@ -65,7 +65,11 @@ async function fromSource(context) {
     const name = path.replace(/^\/chat\//, '/aiui/').replace(/\/$/, '/index.html');
     const file = new URL(`..${name.startsWith('/aiui/') ? '' : '/node'}${name}`, import.meta.url);
     const response = await route.fetch();
-    await route.fulfill(response.ok() && existsSync(file) ? { response, body: readFileSync(file) } : { response });
+    if (!existsSync(file)) return route.fulfill({ response });
+    // A file that this daemon has not yet comes with the headers of those that it has.
+    const { 'content-encoding': _, ...headers } = response.ok() ? response.headers() : {};
+    if (!response.ok()) headers['content-type'] = file.pathname.endsWith('.css') ? 'text/css' : 'text/javascript';
+    await route.fulfill({ status: 200, headers, body: readFileSync(file) });
   });
 }
 

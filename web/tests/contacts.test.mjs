@@ -199,12 +199,14 @@ describe('contacts and grants', { skip: missing || onMock }, () => {
     await page.getByRole('button', { name: 'Edit Ben' }).click();
     const name = page.locator('.person', { hasText: '!b0b0b0b2' }).getByLabel('Name');
     await name.fill('Benja');
+    await name.evaluate((input) => input.setAttribute('data-mine', 'yes'));
     const contact = world.assistant.allowed_contacts.find(({ name }) => name === 'Ben');
     if (contact) contact.queries = { used: 7, limit: 20 };
     mock.events.publish('changed', { what: 'contacts' });
     await page.locator('#contacts', { hasText: '7 of 20' }).waitFor();
     await name.pressSequentially('min');
     assert.equal(await name.inputValue(), 'Benjamin');
+    assert.equal(await name.getAttribute('data-mine'), 'yes', 'the field itself stayed, and the place in it');
     // Away from the field, the row is drawn anew, and what was typed is still there.
     await page.locator('#views').getByRole('button', { name: 'Contacts' }).focus();
     mock.events.publish('changed', { what: 'contacts' });

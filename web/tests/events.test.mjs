@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { countCalls, logIn, missing, openBrowser, openNode, openPage } from './browser.mjs';
+import { waiting } from './mock-world.mjs';
 import { startServer } from './server.mjs';
 
 /** @import { Browser } from 'playwright-core' */
@@ -84,14 +85,50 @@ describe('the events', { skip: missing || onMock }, () => {
     await close();
   });
 
-  test('another daemon under the page: it counts anew, and everything is asked anew', async () => {
+  test('another daemon under the page: everything is asked anew, also what the one before had not', async () => {
+    if (server.mock === null) return;
+    server.mock.without.add('assistant.pending');
     const { page, mock, world, close } = await openNode(browser, server);
     await waitFor(() => mock.events.count > 0);
-    const asked = countCalls(page, 'mesh.nodes');
+    await page.locator('#disk .meter').first().waitFor();
     world.nodes = world.nodes.slice(0, 1);
+    world.pending.push(waiting());
+    mock.without.clear();
     mock.events.restart();
     await page.locator('#nodes', { hasText: '1 heard' }).waitFor();
-    assert.ok(asked() > 0);
+    await page.locator('.card', { hasText: 'service_restart' }).waitFor();
+    // Its log counts from one again.
+    world.log = [];
+    mock.log({ level: 'warn', message: 'login failed from 192.0.2.99' });
+    await page.locator('#security', { hasText: '192.0.2.99' }).waitFor();
+    await close();
+  });
+
+  test('an answer that was on its way when something newer came does not undo it', async () => {
+    const { page, mock, world, close } = await openNode(browser, server);
+    await waitFor(() => mock.events.count > 0);
+    await page.locator('#disk .meter').first().waitFor();
+    /** @type {() => void} */
+    let release = () => {};
+    const held = new Promise((resolve) => (release = () => resolve(undefined)));
+    let asked = false;
+    await page.route('**/rpc', async (route) => {
+      if (route.request().postDataJSON()?.method !== 'mesh.status') return route.continue();
+      const response = await route.fetch();
+      asked = true;
+      await held;
+      return route.fulfill({ response });
+    });
+    mock.events.publish('reset', {});
+    await waitFor(() => asked);
+    world.status.owner = 'The newer one';
+    await page.locator('#radio', { hasText: 'The newer one' }).waitFor();
+    const answered = page.waitForResponse((response) => response.request().postDataJSON()?.method === 'mesh.status');
+    release();
+    await answered;
+    mock.log({ level: 'warn', message: 'login failed from 192.0.2.55' });
+    await page.locator('#security', { hasText: '192.0.2.55' }).waitFor();
+    assert.match(await page.locator('#radio').innerText(), /The newer one/);
     await close();
   });
 

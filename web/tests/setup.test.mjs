@@ -54,6 +54,7 @@ for (const [name, size] of /** @type {[string, typeof WIDE][]} */ ([['1280', WID
       Object.assign(world.status, { connected: true, link: 'the simulated radio', my_node: '!70b01001', owner: 'Tombolo Node', fingerprint: '3f0a 91c2 77de 04b8', firmware: '2.7.14.abc', region: 'UNSET', modem: 'LongFast' });
       await step.getByText('Firmware 2.7.14.abc is too old').waitFor();
       await step.getByText('The region is not set').waitFor();
+      await step.getByRole('button', { name: 'Skip for now' }).waitFor();
       Object.assign(world.status, { firmware: '2.7.15.def', region: 'EU_868' });
       Object.assign(world.status.airtime, { limit_ms: 360_000, share_ms: 180_000 });
       await step.getByText('Region EU_868').waitFor();
