@@ -7,6 +7,7 @@
 /** @import { Context } from './panel.js' */
 /** @import { Heard } from './contacts.js' */
 /** @import { CallerGrants, Contact, Tool } from '../rpc.d.ts' */
+import { bytesOf } from '../aiui/conversation.js';
 import { element } from '../aiui/element.js';
 import { visibleName } from '../aiui/untrusted.js';
 import { lookalike } from './confusable.js';
@@ -15,8 +16,12 @@ import { act, FieldError, form, textField } from './form.js';
 import { grantsEditor, idOf } from './grants.js';
 import { keyCard, keyQuestion } from './keys.js';
 import { facts, fingerprint } from './panel.js';
+import { notice } from './notice.js';
 import { configure } from './people.js';
 import { nodeName } from './radio.js';
+
+/** What fits into one direct message with all that goes with it; the daemon has the last word. */
+const MAX_TEXT_BYTES = 200;
 
 /**
  * @param {Context} context
@@ -66,6 +71,7 @@ function details(context, contact, grants, tools, names) {
     grants !== null
       ? grantsEditor(context, grants, tools)
       : element('p', { class: 'small quiet' }, contact.fingerprint ? `${capital(grantsOf(contact))}. There is nothing to change here yet.` : 'Grants go with a key, and there is none yet.'),
+    context.operator && textForm(context, contact),
     context.operator && renameForm(context, contact, names.filter(({ id }) => id !== contact.id)),
     context.operator && element(
       'div', { class: 'row-actions' },
@@ -76,6 +82,27 @@ function details(context, contact, grants, tools, names) {
       }),
     ),
   ];
+}
+
+/**
+ * One text of the operator's own. It is counted as airtime like an answer, and its fate stands in the log.
+ * @param {Context} context
+ * @param {Contact} contact
+ */
+function textForm(context, contact) {
+  const left = element('span', { class: 'number' }, `0 of ${MAX_TEXT_BYTES} bytes`);
+  const text = textField('text', `Write to ${visibleName(contact.name)}`, { hint: left, spellcheck: 'true', autocapitalize: 'sentences', 'data-key': `text-${contact.id}` });
+  const count = () => bytesOf(text.input.value.trim());
+  text.input.addEventListener('input', () => (left.textContent = `${count()} of ${MAX_TEXT_BYTES} bytes`));
+  return form('Send', [text], async () => {
+    if (count() === 0) throw new FieldError('text', 'Write something first.');
+    if (count() > MAX_TEXT_BYTES) throw new FieldError('text', `One message holds ${MAX_TEXT_BYTES} bytes: shorten it by ${count() - MAX_TEXT_BYTES}.`);
+    await context.client.call('mesh.send', { to: contact.id, text: text.input.value.trim() });
+    text.input.value = '';
+    left.textContent = `0 of ${MAX_TEXT_BYTES} bytes`;
+    context.feed.refresh('messages', 'status');
+    notice(`It is on its way to ${visibleName(contact.name)}; the log says what becomes of it.`);
+  });
 }
 
 /**

@@ -117,6 +117,26 @@ describe('contacts and grants', { skip: missing || onMock }, () => {
     });
   }
 
+  test('a text of the operator’s own: as many bytes as fit, and one more', async () => {
+    const { page, mock, close } = await openNode(browser, server, { view: 'contacts' });
+    await page.getByRole('button', { name: 'Edit Ana' }).click();
+    const field = page.getByLabel('Write to Ana');
+    const send = page.locator('form', { has: field }).getByRole('button', { name: 'Send' });
+    await send.click();
+    assert.match(await errorOf(page, 'Write to Ana'), /Write something/);
+    await field.fill(`${'ä'.repeat(100)}x`);
+    await page.getByText('201 of 200 bytes').waitFor();
+    await send.click();
+    await page.getByText('One message holds 200 bytes: shorten it by 1.').waitFor();
+    assert.deepEqual(mock.operator.calls, []);
+    await field.fill('ä'.repeat(100));
+    await send.click();
+    await page.locator('#messages', { hasText: 'ä'.repeat(100) }).waitFor();
+    assert.deepEqual(mock.operator.calls, [{ method: 'mesh.send', params: { to: '!a1b2c3d4', text: 'ä'.repeat(100) } }]);
+    assert.equal(await field.inputValue(), '');
+    await close();
+  });
+
   test('suspend and back, from the status as from the list', async () => {
     const { page, mock, close } = await openNode(browser, server, { view: 'contacts' });
     await page.locator('#contacts').getByRole('button', { name: 'Suspend: Ana' }).click();

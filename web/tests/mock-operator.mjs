@@ -53,7 +53,7 @@ export class MockOperator {
   run(method, params) {
     const world = this.world();
     const changes = [
-      'mesh.assistant-configure', 'mesh.peer-accept-key', 'mesh.radio-accept', 'mesh.stop-all', 'mesh.pair', 'assistant.grants-set', 'assistant.confirm-tool',
+      'mesh.assistant-configure', 'mesh.peer-accept-key', 'mesh.radio-accept', 'mesh.stop-all', 'mesh.pair', 'mesh.send', 'assistant.grants-set', 'assistant.confirm-tool',
     ];
     if (changes.includes(method)) this.calls.push({ method, params });
     switch (method) {
@@ -78,6 +78,14 @@ export class MockOperator {
       case 'mesh.stop-all':
         world.status.stopped = params.resume !== true;
         return { stopped: world.status.stopped, turns: 1, parts: 2 };
+      case 'mesh.send': {
+        const known = world.assistant.allowed_contacts.find(({ id }) => id === params.to);
+        if (known?.fingerprint === null) throw wrong('to', `${known.name} has no key yet: it must write first`);
+        world.messages.push({
+          at: Date.now(), direction: 'out', node: params.to, name: known?.name ?? params.to, assurance: 'verified', channel: null, text: params.text, delivery: { state: 'queued' }, ignored: null, id: 77,
+        });
+        return { reply: 'o1', to: params.to, name: known?.name, bytes: params.text.length, budget: 200 };
+      }
       case 'mesh.pair':
         if (params.cancel === true) {
           world.pairing = null;
