@@ -2,7 +2,6 @@
 //! simulated radios on one address.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::json;
 use tombolo::node::NodeNum;
@@ -14,6 +13,8 @@ fn foreign(config: &mut SimConfig) {
     config.num = NodeNum(0x70b0_2002);
     config.name = "Foreign".to_owned();
     config.key = key_for("Foreign");
+    // With the dice of the first one a packet could get an id that was answered already.
+    config.seed += 1;
 }
 
 /// A daemon that has used the first radio, and the second one on its port.
@@ -118,6 +119,5 @@ async fn without_a_daemon_the_command_line_accepts_it_and_writes_nothing_to_it_b
     assert!(done && said.contains("Nothing to do"), "{said}");
     world.start().await;
     world.sim.say("Ana", SayTo::Direct, "!ai ping");
-    let heard = world.sim.wait_heard("Ana", 1, Duration::from_secs(60)).await.unwrap();
-    assert_eq!(heard.len(), 1);
+    world.heard("Ana", 1).await;
 }
