@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tracing::warn;
 
+use crate::invisible::visible;
 use crate::store::{self, Durability, StoreError};
 
 /// A description is cut here; what is cut is not pinned and not shown.
@@ -67,8 +68,7 @@ pub struct Pins {
 impl Definition {
     /// From what a server says: invisible characters go, and the length is bounded.
     pub fn new(description: &str, parameters: Value) -> Definition {
-        let seen = |c: &char| *c == '\n' || !(c.is_control() || is_hidden(*c));
-        let description = description.chars().filter(seen).take(MAX_DESCRIPTION_CHARS).collect();
+        let description = visible(description).chars().take(MAX_DESCRIPTION_CHARS).collect();
         Definition { description, parameters }
     }
 
@@ -80,11 +80,6 @@ impl Definition {
         hash.update(sorted(&self.parameters).to_string().as_bytes());
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
-}
-
-/// What would turn or hide text for whoever reads it before accepting it.
-fn is_hidden(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn sorted(value: &Value) -> Value {
