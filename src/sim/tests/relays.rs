@@ -3,13 +3,13 @@
 use super::*;
 use meshtastic::protobufs::{LocalStats, Telemetry, telemetry};
 
-/// The next `LocalStats`.
+/// The next `LocalStats`. Each packet is followed by a heartbeat, for the radio ends the session of a
+/// client that is silent for as long as it waits itself between two of these.
 async fn stats(client: &mut Client) -> LocalStats {
     for _ in 0..60 {
-        if let Some(from_radio::PayloadVariant::Packet(packet)) = client.next(LONG).await
-            && data(&packet).portnum == PortNum::TelemetryApp as i32
-            && packet.from == OURS
-        {
+        let packet = client.packet_and_telemetry(LONG).await;
+        client.send(to_radio::PayloadVariant::Heartbeat(Heartbeat::default())).await;
+        if packet.from == OURS && data(&packet).portnum == PortNum::TelemetryApp as i32 {
             let said = Telemetry::decode(data(&packet).payload.as_slice()).unwrap();
             if let Some(telemetry::Variant::LocalStats(stats)) = said.variant {
                 return stats;
@@ -45,7 +45,6 @@ async fn a_radio_that_is_not_mute_passes_on_what_others_say_and_pays_for_it() {
         // For us, and so not passed on.
         sim.say("Ben", SayTo::Direct, "only you");
         tokio::time::sleep(LONG).await;
-        client.send(to_radio::PayloadVariant::Heartbeat(Heartbeat::default())).await;
         let others: Vec<_> = sim.transmissions().into_iter().filter(|t| t.from.0 != OURS).collect();
         assert_eq!(others.len(), passed_on, "{role:?}");
         assert!(others.iter().all(|t| t.from.0 == BEN));
