@@ -86,6 +86,7 @@ impl Assistant {
             taken.tell(by_operator.then(|| "The operator said no: nothing was done.".to_owned()));
             return Settled { outcome: None, text: "Nothing was done.".to_owned() };
         }
+        let mark = self.history.mark();
         let call = ToolCall {
             id: taken.id.clone(),
             name: taken.tool.clone(),
@@ -117,7 +118,7 @@ impl Assistant {
                 backend: String::new(),
                 tools: vec![executed.record],
             };
-            if let Err(error) = self.history.add(&key, turn) {
+            if let Err(error) = self.history.add_since(&key, mark, turn) {
                 error!(%error, "a confirmed call could not be written to its transcript");
             }
         }

@@ -11,6 +11,13 @@ fn key(session: &str) -> HistoryKey {
     CallerScope::LocalOperator { session_id, granted: CategorySet::new() }.history_key().unwrap()
 }
 
+impl History {
+    /// A turn that begins and ends now.
+    fn add(&self, key: &HistoryKey, turn: StoredTurn) -> Result<(), StoreError> {
+        self.add_since(key, self.mark(), turn)
+    }
+}
+
 /// Folds what is due, as the assistant does after a turn.
 fn fold(history: &History) -> bool {
     let Some(fold) = history.due(&key("a")) else { return false };
@@ -402,4 +409,50 @@ fn foreign_text_is_in_a_conversation_from_a_tools_result_or_a_summary_on_and_not
     assert!(history.has_foreign_text(&key("a")));
     history.begin_anew(&key("a")).unwrap();
     assert!(!history.has_foreign_text(&key("a")));
+}
+
+#[test]
+fn a_turn_that_ends_after_its_conversation_was_deleted_or_begun_anew_is_no_part_of_the_next() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    let (a, b) = (key("a"), key("b"));
+    // Deleted, of one caller only.
+    history.add(&a, turn(1, "one")).unwrap();
+    let mark = history.mark();
+    history.clear(&a).unwrap();
+    history.add_since(&a, mark, turn(2, "late")).unwrap();
+    history.add_since(&b, mark, turn(2, "another's")).unwrap();
+    assert!(history.turns(&a).is_empty());
+    assert_eq!(history.turns(&b).len(), 1);
+    // Begun anew, also where there was nothing yet: it stays to be looked at, and no model is given it.
+    for earlier in [0, 1] {
+        let mark = history.mark();
+        history.begin_anew(&a).unwrap();
+        history.add(&a, turn(3, "fresh")).unwrap();
+        history.add_since(&a, mark, turn(4 + earlier, "late")).unwrap();
+        let texts: Vec<String> = history.turns(&a).into_iter().map(|turn| turn.answer).collect();
+        assert!(texts.ends_with(&["late".to_owned(), "fresh".to_owned()]), "{texts:?}");
+        let given = history.for_model(&a);
+        assert_eq!(given.first(), Some(&Turn::User("fresh".to_owned())), "{given:?}");
+        assert_eq!(given.len(), 2);
+        // And one that began after it belongs to it.
+        history.add_since(&a, history.mark(), turn(9, "next")).unwrap();
+        assert_eq!(history.for_model(&a).len(), 4);
+        // A restart changes nothing of that.
+        let again = History::open(data.path()).unwrap();
+        assert_eq!(again.for_model(&a).len(), 4);
+    }
+}
+
+#[test]
+fn of_the_many_that_were_deleted_the_last_are_known() {
+    let data = tempfile::tempdir().unwrap();
+    let history = History::open(data.path()).unwrap();
+    let mark = history.mark();
+    for number in 0..=MAX_COUNTED {
+        history.clear(&key(&number.to_string())).unwrap();
+    }
+    history.add_since(&key("1"), mark, turn(1, "late")).unwrap();
+    assert!(history.turns(&key("1")).is_empty());
+    assert_eq!(history.lock().ends.len(), MAX_COUNTED);
 }

@@ -104,6 +104,9 @@ pub(super) struct Line {
     pub gone: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<StoredTurn>,
+    /// The turn was begun in the conversation before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub anew: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +146,7 @@ impl Transcript {
             (self.summary, self.folded) = (line.summary, line.folded);
             self.earlier = self.earlier.min(self.turns.len());
         } else if let Some(turn) = line.turn {
-            self.add(turn);
+            self.add(turn, line.late);
         } else if line.anew {
             (self.earlier, self.gone, self.folded) = (self.turns.len(), 0, 0);
             self.summary = None;
@@ -152,7 +155,7 @@ impl Transcript {
         }
     }
 
-    fn add(&mut self, turn: StoredTurn) {
+    fn add(&mut self, turn: StoredTurn, late: bool) {
         let again = self.turns.iter().position(|stored| stored.turn_id == turn.turn_id);
         if let Some(old) = again {
             // It counts as new: the summary may know it, and stands for one turn less.
@@ -161,7 +164,12 @@ impl Transcript {
             self.turns.remove(old);
             self.earlier -= usize::from(old < self.earlier);
         }
-        self.turns.push(turn);
+        if late {
+            self.turns.insert(self.earlier.min(self.turns.len()), turn);
+            self.earlier += 1;
+        } else {
+            self.turns.push(turn);
+        }
         let mut bytes: usize = self.turns.iter().map(StoredTurn::bytes).sum();
         let mut surplus = self.turns.len().saturating_sub(MAX_TURNS);
         let but_the_last = self.turns.len().saturating_sub(1);

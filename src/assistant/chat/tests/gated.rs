@@ -126,6 +126,55 @@ async fn a_call_of_the_operator_waits_runs_once_when_approved_and_without_the_mo
     assert!(!log.contains(CANARY));
 }
 
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// A tool that changes something and comes to its end only when it is let.
+fn held(until: &Arc<tokio::sync::Notify>) -> ToolDef {
+    let until = until.clone();
+    let about = crate::assistant::tools::Description {
+        name: "system_held",
+        description: "waits",
+        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        category: PermissionCategory::System,
+        destructive: true,
+    };
+    ToolDef::new(about, move |Nothing {}| {
+        let until = until.clone();
+        Box::pin(async move {
+            until.notified().await;
+            Ok("done".to_owned())
+        })
+    })
+}
+
+#[tokio::test]
+async fn an_approved_call_that_ends_after_its_conversation_leaves_nothing_in_the_next() {
+    for cleared in [true, false] {
+        let (data, until) = (tempfile::tempdir().unwrap(), Arc::new(tokio::sync::Notify::new()));
+        let legs: Vec<Box<dyn Backend>> = vec![Box::new(obeys("system_held", json!({})))];
+        let tools = ToolRegistry::new([held(&until)]);
+        let assistant = Assistant::with_legs(legs, CloudPolicy::None, tools, data.path()).unwrap();
+        let scope = operator("s");
+        assistant.chat(context(scope.clone(), "t"), "do it").await;
+        let taken = assistant.take(&assistant.pending()[0].id).unwrap();
+        let (settled, ()) = tokio::join!(assistant.settle(taken, true, true), async {
+            if cleared {
+                assistant.clear_history(&scope).unwrap();
+            } else {
+                assistant.new_conversation(&scope).unwrap();
+            }
+            until.notify_one();
+        });
+        assert_eq!(settled.outcome, Some(ToolOutcome::Ran));
+        let left = assistant.history(&scope);
+        assert_eq!(left.len(), if cleared { 0 } else { 2 }, "{left:?}");
+        let key = scope.history_key().unwrap();
+        assert!(assistant.history.for_model(&key).is_empty());
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_is_said_no_to_is_gone() {
     let house = House::new(obeys("system_write", json!({"text": "x"})));
