@@ -216,7 +216,7 @@ impl Assistant {
         let mark = self.history.mark();
         let question: String = text.chars().take(MAX_QUESTION_CHARS).collect();
         let setup = self.setup();
-        let reply = self.turn(&setup, &context, &question, observer).await;
+        let (reply, foreign) = self.turn(&setup, &context, &question, observer).await;
         info!(
             turn = context.turn_id.0,
             status = ?reply.status,
@@ -233,6 +233,7 @@ impl Assistant {
                 status: reply.status,
                 backend: reply.backend.clone(),
                 tools: reply.tools.clone(),
+                foreign: Some(foreign),
             };
             if let Err(error) = self.history.add_since(key, mark, turn) {
                 error!(%error, "a turn could not be written to its transcript");
@@ -254,13 +255,14 @@ impl Assistant {
         tokio::task::spawn_blocking(move || history.tend());
     }
 
+    /// The reply, and whether it may be made of foreign words.
     async fn turn(
         &self,
         setup: &Setup,
         context: &ChatContext,
         question: &str,
         observer: &dyn Observer,
-    ) -> ChatReply {
+    ) -> (ChatReply, bool) {
         let scope = &self.guard.grants.usable(context.scope.clone());
         let registry = self.registry();
         let offered = self.guard.without_never(registry.clone(), scope);
@@ -300,17 +302,14 @@ impl Assistant {
         };
         let reasons = walk.reasons;
         match ended {
-            Ok(Outcome { status, text, backend, tools }) => {
-                ChatReply { status, text, backend: backend.to_owned(), tools, reasons }
+            Ok(Outcome { status, text, backend, tools, foreign }) => {
+                (ChatReply { status, text, backend: backend.to_owned(), tools, reasons }, foreign)
             }
-            Err((status, text)) => ChatReply {
-                status,
-                text: text.to_owned(),
-                backend: String::new(),
+            Err((status, text)) => {
                 // What had run has run, although the loop came to no end.
-                tools: ledger.take(),
-                reasons,
-            },
+                let (text, tools) = (text.to_owned(), ledger.take());
+                (ChatReply { status, text, backend: String::new(), tools, reasons }, false)
+            }
         }
     }
 

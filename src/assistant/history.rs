@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::backends::Turn;
 use super::caller::{CategorySet, HistoryKey};
-use super::{ChatStatus, ToolRecord, TurnId};
+use super::{ChatStatus, TurnId};
 use crate::clock;
 use crate::store::{self, Durability, Journal, StoreError};
 
@@ -269,13 +269,17 @@ impl History {
         self.given(key).turns
     }
 
-    /// Does a conversation that goes on hold text that neither the caller nor we wrote: answers made from the results
-    /// of tools? A summary counts as such: a model wrote it, and what it read is not all in the file any more.
+    /// Does a conversation that goes on hold text that may be made of what neither the caller nor the operator nor we
+    /// wrote: an answer after the result of a tool that reads such text, or a summary of such answers? Where a file
+    /// doesn't say, it does. Once in a conversation, it stays: later answers may be made of it.
     pub fn has_foreign_text(&self, key: &HistoryKey) -> bool {
-        let Transcript { turns, earlier, gone, summary, .. } = self.shown(key);
-        gone > 0
-            || summary.is_some()
-            || turns.iter().skip(earlier).flat_map(|turn| &turn.tools).any(ToolRecord::ran)
+        match self.transcript(key) {
+            Ok(transcript) => transcript.has_foreign_text(),
+            Err(error) => {
+                warn!(%error, source = %error.source, "a transcript can't be read");
+                true
+            }
+        }
     }
 
     /// What a model is given of it.

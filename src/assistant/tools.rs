@@ -37,8 +37,8 @@ pub struct ToolDef {
     pub category: PermissionCategory,
     /// It changes something.
     pub destructive: bool,
-    /// Its results may hold words of somebody else than the operator and this program: once a turn has seen
-    /// them, they may be behind whatever the model does next.
+    /// Its results may hold words of somebody else than the caller, the operator and this program: once a turn has
+    /// seen them, they may be behind whatever the model does next. So it is unless the tool says otherwise.
     pub foreign_results: bool,
     handler: Arc<dyn Handler>,
 }
@@ -153,16 +153,25 @@ impl ToolDef {
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
-            foreign_results: false,
+            foreign_results: true,
             handler: Arc::new(Typed { run, arguments: std::marker::PhantomData }),
         }
     }
 
-    /// Its results may hold foreign words.
+    /// Its results hold figures and fixed words of ours, names that the operator gave, and nothing else.
     #[must_use]
-    pub fn with_foreign_results(mut self) -> ToolDef {
-        self.foreign_results = true;
+    pub fn with_own_results(mut self) -> ToolDef {
+        self.foreign_results = false;
         self
+    }
+
+    /// May what a call gave hold foreign words? A failure may quote whatever it met.
+    fn gave_foreign(&self, outcome: ToolOutcome) -> bool {
+        match outcome {
+            ToolOutcome::Ran => self.foreign_results,
+            ToolOutcome::Failed => true,
+            _ => false,
+        }
     }
 
     /// A tool that is described at run time: its arguments are checked by that schema alone, and its results
@@ -264,6 +273,8 @@ pub struct Executed {
     pub is_error: bool,
     /// It is kept until somebody decides: the turn ends here, with `content` for the caller.
     pub waits: bool,
+    /// `content` may hold words of somebody else than the caller, the operator and this program.
+    pub foreign: bool,
 }
 
 /// What became of a call, and what the model is told.
@@ -295,6 +306,7 @@ pub async fn execute_tool(
     };
     let Verdict { outcome, content, waits } = verdict;
     let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let foreign = tool.is_some_and(|tool| tool.gave_foreign(outcome));
     let category = tool.map(|tool| tool.category);
     let tool = tool.map(|tool| &*tool.name);
     // The name is the model's; only a name that we know is logged.
@@ -305,12 +317,13 @@ pub async fn execute_tool(
         millis,
         "tool call"
     );
-    gate.called(&Called { tool, category, outcome, millis });
+    gate.called(&Called { tool, category, outcome, foreign, millis });
     Executed {
         record: ToolRecord { name: shown_name(&call.name), category, outcome },
         content,
         is_error: outcome != ToolOutcome::Ran,
         waits,
+        foreign,
     }
 }
 

@@ -78,7 +78,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Mode {
-    /// Without a confirmation, as long as only the caller's own words are in the conversation.
+    /// Without a confirmation, as long as only the caller's words and the node's are in the conversation.
     Always,
     /// With a confirmation, though it changes nothing.
     Ask,

@@ -48,7 +48,7 @@ pub(super) fn tools(url: &str) -> Vec<ToolDef> {
         let server = server.clone();
         Box::pin(async move { server.words(load::last()).await })
     });
-    vec![tool]
+    vec![tool.with_own_results()]
 }
 
 impl Server {

@@ -79,6 +79,7 @@ fn status_tool(node: Arc<Node>) -> ToolDef {
         let node = node.clone();
         Box::pin(async move { node.status().await })
     })
+    .with_own_results()
 }
 
 fn balance_tool(node: Arc<Node>, wallet: String) -> ToolDef {
@@ -93,6 +94,7 @@ fn balance_tool(node: Arc<Node>, wallet: String) -> ToolDef {
         let (node, wallet) = (node.clone(), wallet.clone());
         Box::pin(async move { Ok(balance(&node.ask(&wallet, "getbalances", json!([])).await?)) })
     })
+    .with_own_results()
 }
 
 fn address_tool(node: Arc<Node>, wallet: String) -> ToolDef {
@@ -119,6 +121,7 @@ fn address_tool(node: Arc<Node>, wallet: String) -> ToolDef {
             }
         })
     })
+    .with_own_results()
 }
 
 impl Node {

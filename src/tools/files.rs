@@ -66,7 +66,6 @@ fn list_tool(folders: Folders) -> ToolDef {
             Some(path) => list(&folders.spot(path)?),
         }))
     })
-    .with_foreign_results()
 }
 
 fn read_tool(folders: Folders) -> ToolDef {
@@ -93,7 +92,6 @@ fn read_tool(folders: Folders) -> ToolDef {
             read::read(&spot.workspace, &read::Arguments { path: spot.path, ..arguments })
         }))
     })
-    .with_foreign_results()
 }
 
 fn search_tool(folders: Folders) -> ToolDef {
@@ -139,7 +137,6 @@ fn search_tool(folders: Folders) -> ToolDef {
             .await
         })
     })
-    .with_foreign_results()
 }
 
 fn edit_tool(folders: Folders) -> ToolDef {
@@ -167,6 +164,7 @@ fn edit_tool(folders: Folders) -> ToolDef {
             edit::edit(&spot.workspace, &edit::Arguments { path: spot.path, ..arguments })
         }))
     })
+    .with_own_results()
 }
 
 fn overview(folders: &Folders) -> String {

@@ -102,7 +102,6 @@ fn list_tool(folders: Folders) -> ToolDef {
         let folders = folders.clone();
         Box::pin(super::blocking(move || Ok(list(&folders, &arguments))))
     })
-    .with_foreign_results()
 }
 
 fn describe_tool(folders: Folders) -> ToolDef {
@@ -122,7 +121,6 @@ fn describe_tool(folders: Folders) -> ToolDef {
         let folders = folders.clone();
         Box::pin(super::blocking(move || describe(&folders, &path)))
     })
-    .with_foreign_results()
 }
 
 fn list(folders: &Folders, arguments: &ListArguments) -> String {

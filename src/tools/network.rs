@@ -122,7 +122,6 @@ fn nodes_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
             Ok(list(&mesh.nodes().await?, limit.unwrap_or(DEFAULT_NODES), mesh.now()))
         })
     })
-    .with_foreign_results()
 }
 
 fn node_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
@@ -142,7 +141,6 @@ fn node_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
         let mesh = mesh.clone();
         Box::pin(async move { one(&mesh.nodes().await?, &node, mesh.now()) })
     })
-    .with_foreign_results()
 }
 
 fn airtime_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
@@ -157,6 +155,7 @@ fn airtime_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
         let mesh = mesh.clone();
         Box::pin(async move { Ok(air(&mesh.airtime().await?)) })
     })
+    .with_own_results()
 }
 
 fn interfaces_tool(interfaces: Interfaces) -> ToolDef {
@@ -171,6 +170,7 @@ fn interfaces_tool(interfaces: Interfaces) -> ToolDef {
         let interfaces = interfaces.clone();
         Box::pin(super::blocking(move || interfaces.words()))
     })
+    .with_own_results()
 }
 
 fn list(nodes: &[KnownNode], limit: usize, now: u64) -> String {

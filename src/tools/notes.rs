@@ -113,6 +113,7 @@ fn add_tool(books: Arc<Notebooks>) -> ToolDef {
         let book = books.of(caller);
         Box::pin(super::blocking(move || book?.add(&text, clock::unix_ms())))
     })
+    .with_own_results()
 }
 
 fn list_tool(books: Arc<Notebooks>) -> ToolDef {
@@ -133,7 +134,6 @@ fn list_tool(books: Arc<Notebooks>) -> ToolDef {
             Ok(words(&book?.notes()?, limit.unwrap_or(DEFAULT_SHOWN), "[there are no notes]"))
         }))
     })
-    .with_foreign_results()
 }
 
 fn search_tool(books: Arc<Notebooks>) -> ToolDef {
@@ -165,7 +165,6 @@ fn search_tool(books: Arc<Notebooks>) -> ToolDef {
             Ok(words(&notes, MAX_SHOWN, "[no note has these words]"))
         }))
     })
-    .with_foreign_results()
 }
 
 fn delete_tool(books: Arc<Notebooks>) -> ToolDef {
@@ -185,6 +184,7 @@ fn delete_tool(books: Arc<Notebooks>) -> ToolDef {
         let book = books.of(caller);
         Box::pin(super::blocking(move || book?.delete(number)))
     })
+    .with_own_results()
 }
 
 /// The newest notes first, as many as fit.

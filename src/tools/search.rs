@@ -112,7 +112,6 @@ fn search_tool(library: Arc<Library>) -> ToolDef {
         let library = library.clone();
         Box::pin(async move { library.search(query, limit.unwrap_or(DEFAULT_HITS)).await })
     })
-    .with_foreign_results()
 }
 
 fn read_tool(library: Arc<Library>) -> ToolDef {
@@ -135,7 +134,6 @@ fn read_tool(library: Arc<Library>) -> ToolDef {
         let library = library.clone();
         Box::pin(async move { library.read(document, line).await })
     })
-    .with_foreign_results()
 }
 
 impl Library {

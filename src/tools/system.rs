@@ -158,6 +158,7 @@ fn status_tool(machine: Machine, services: Services) -> ToolDef {
             Ok(words)
         })
     })
+    .with_own_results()
 }
 
 /// `system_disk_status`
@@ -174,6 +175,7 @@ pub fn disk_tool(disks: Disks) -> ToolDef {
         // A file system on the network may let its caller wait.
         Box::pin(super::blocking(move || disks.status().map(|status| status.words())))
     })
+    .with_own_results()
 }
 
 #[cfg(test)]

@@ -117,6 +117,7 @@ impl Assistant {
                 status: ChatStatus::Answered,
                 backend: String::new(),
                 tools: vec![executed.record],
+                foreign: Some(false),
             };
             if let Err(error) = self.history.add_since(&key, mark, turn) {
                 error!(%error, "a confirmed call could not be written to its transcript");

@@ -35,6 +35,7 @@ fn turn(id: usize, text: &str) -> StoredTurn {
         status: ChatStatus::Answered,
         backend: "scripted".to_owned(),
         tools: Vec::new(),
+        foreign: None,
     }
 }
 
@@ -387,28 +388,107 @@ fn a_start_sets_aside_what_makes_no_sense_and_forget_deletes_that_too() {
 }
 
 #[test]
-fn foreign_text_is_in_a_conversation_from_a_tools_result_or_a_summary_on_and_not_in_the_next() {
-    let data = tempfile::tempdir().unwrap();
+fn foreign_text_stays_in_a_conversation_in_summaries_and_when_its_turn_is_gone_and_not_in_the_next()
+{
+    let (data, a) = (tempfile::tempdir().unwrap(), key("a"));
     let history = History::open(data.path()).unwrap();
-    let with = |id, outcome| {
-        let record = ToolRecord { name: "read".to_owned(), category: None, outcome };
-        StoredTurn { tools: vec![record], ..turn(id, "x") }
+    // Each look is one after a restart, too.
+    let is_foreign = || {
+        let now = history.has_foreign_text(&a);
+        assert_eq!(History::open(data.path()).unwrap().has_foreign_text(&a), now);
+        now
     };
-    history.add(&key("a"), with(0, ToolOutcome::NeedsConfirmation)).unwrap();
-    history.add(&key("a"), with(1, ToolOutcome::Denied)).unwrap();
-    assert!(!history.has_foreign_text(&key("a")));
-    history.add(&key("a"), with(2, ToolOutcome::Failed)).unwrap();
-    assert!(history.has_foreign_text(&key("a")));
-    history.begin_anew(&key("a")).unwrap();
-    for id in 10..10 + 2 * KEEP_VERBATIM_TURNS {
-        assert!(!history.has_foreign_text(&key("a")), "{id}");
-        history.add(&key("a"), turn(id, "x")).unwrap();
+    let said = |id, foreign| StoredTurn { foreign: Some(foreign), ..turn(id, "x") };
+    // Any number of turns without it, summaries of them included, and turns that fall out of the file.
+    for id in 0..MAX_TURNS + 2 * KEEP_VERBATIM_TURNS {
+        history.add(&a, said(id, false)).unwrap();
+        fold(&history);
+        assert!(id % 10 != 0 || !is_foreign(), "{id}");
     }
-    assert!(fold(&history));
-    assert!(matches!(history.for_model(&key("a")).first(), Some(Turn::Summary(_))));
-    assert!(history.has_foreign_text(&key("a")));
-    history.begin_anew(&key("a")).unwrap();
-    assert!(!history.has_foreign_text(&key("a")));
+    assert!(matches!(history.for_model(&a).first(), Some(Turn::Summary(_))));
+    assert!(!is_foreign());
+    // What no model is given counts for nothing.
+    history.add(&a, StoredTurn { status: ChatStatus::Failed, ..said(1_000, true) }).unwrap();
+    assert!(!is_foreign());
+    history.add(&a, said(1_001, true)).unwrap();
+    for id in 2_000..2_000 + MAX_TURNS + 2 * KEEP_VERBATIM_TURNS {
+        assert!(id % 10 != 0 || is_foreign(), "{id}");
+        history.add(&a, said(id, false)).unwrap();
+        fold(&history);
+    }
+    assert!(history.turns(&a).iter().all(|turn| turn.foreign == Some(false)));
+    assert!(is_foreign(), "by its summary");
+    history.begin_anew(&a).unwrap();
+    history.add(&a, said(1, false)).unwrap();
+    assert!(!is_foreign());
+    // Without a summary.
+    history.add(&a, said(2, true)).unwrap();
+    for id in 3_000..=3_000 + MAX_TURNS {
+        history.add(&a, said(id, false)).unwrap();
+    }
+    assert!(history.transcript(&a).unwrap().summary.is_none() && is_foreign());
+    history.begin_anew(&a).unwrap();
+    history.add(&a, said(1, false)).unwrap();
+    assert!(!is_foreign());
+}
+
+#[test]
+fn foreign_text_that_is_too_old_to_be_kept_still_counts_for_what_was_answered_after_it() {
+    let (data, a) = (tempfile::tempdir().unwrap(), key("a"));
+    let history = History::open(data.path()).unwrap();
+    history.keep_days(2);
+    let (hour, now) = (3_600_000, clock::unix_ms());
+    let said = |id, at, foreign| StoredTurn { at, foreign: Some(foreign), ..turn(id, "x") };
+    for (foreign, left) in [(false, false), (true, true)] {
+        history.clear(&a).unwrap();
+        for id in 0..2 * KEEP_VERBATIM_TURNS {
+            history.add(&a, said(id, now - 49 * hour, foreign && id == 0)).unwrap();
+        }
+        history.add(&a, said(100, now, false)).unwrap();
+        assert_eq!(history.turns(&a).len(), 1);
+        assert_eq!(history.has_foreign_text(&a), left);
+        history.tend();
+        assert_eq!(history.has_foreign_text(&a), left);
+    }
+}
+
+#[test]
+fn what_nobody_noted_counts_as_foreign_where_it_may_be() {
+    let (data, a) = (tempfile::tempdir().unwrap(), key("a"));
+    let history = History::open(data.path()).unwrap();
+    let path = history.path(&a);
+    // Files of an earlier version: turns with and without tools, a summary, turns that are gone.
+    let told = |tools: &str| {
+        format!(
+            "{{\"turn_id\":\"t\",\"at\":1,\"question\":\"q\",\"answer\":\"a\",\"status\":\"answered\",\
+             \"backend\":\"x\",\"tools\":[{tools}]}}"
+        )
+    };
+    let tool = |outcome: &str| {
+        told(&format!("{{\"name\":\"t\",\"category\":\"system\",\"outcome\":\"{outcome}\"}}"))
+    };
+    for (line, foreign) in [
+        (format!("\"turn\":{}", told("")), false),
+        (format!("\"turn\":{}", tool("denied")), false),
+        (format!("\"turn\":{}", tool("needs_confirmation")), false),
+        (format!("\"turn\":{}", tool("ran")), true),
+        (format!("\"turn\":{}", tool("failed")), true),
+        (format!("\"turns\":[{}]", told("")), false),
+        (format!("\"turns\":[{}],\"gone\":1", told("")), true),
+        (format!("\"turns\":[{}],\"gone\":1,\"gone_foreign\":false", told("")), false),
+        ("\"summary\":{\"text\":\"s\",\"since\":1,\"categories\":[]},\"folded\":8".to_owned(), true),
+        (
+            "\"summary\":{\"text\":\"s\",\"since\":1,\"categories\":[],\"foreign\":false},\"folded\":8"
+                .to_owned(),
+            false,
+        ),
+    ] {
+        let line = format!("{{\"version\":1,{line}}}\n");
+        store::replace(&path, line.as_bytes(), Durability::Process).unwrap();
+        let transcript = history.transcript(&a).unwrap();
+        assert_eq!((transcript.lines, transcript.broken), (1, 0), "{line}");
+        assert_eq!(history.has_foreign_text(&a), foreign, "{line}");
+    }
 }
 
 #[test]

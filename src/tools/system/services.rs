@@ -60,6 +60,7 @@ fn restart_tool(services: Services) -> ToolDef {
         let services = services.clone();
         Box::pin(async move { services.restart(&service).await })
     })
+    .with_own_results()
 }
 
 fn restart_parameters(names: &[&str]) -> Value {
