@@ -290,7 +290,11 @@ mod tests {
             ("[assistant.openai]\nmodel = \"m\"\nurl = \"http://10.0.0.1/v1\"\nlocal = true", true),
             ("[assistant.openai]\nmodel = \"\"\nurl = \"https://10.0.0.1/v1\"", false),
             ("[assistant]\ncloud_content = [\"files\", \"wallet\"]", true),
-            ("[assistant]\ncloud_content = [\"notes\"]", false),
+            (
+                "[assistant]\ncloud_content = [\"files\", \"media\", \"notes\", \"search\", \"wallet\"]",
+                true,
+            ),
+            ("[assistant]\ncloud_content = [\"system\"]", false),
             ("[assistant]\nhistory_days = 0", true),
             ("[assistant]\nhistory_days = 36500", true),
             ("[assistant]\nhistory_days = 36501", false),

@@ -64,12 +64,10 @@ impl Node {
 }
 
 #[tokio::test]
-async fn wallet_and_file_content_of_a_turn_keeps_it_from_the_cloud() {
-    for (category, reaches) in [
-        (PermissionCategory::Files, false),
-        (PermissionCategory::Wallet, false),
-        (PermissionCategory::System, true),
-    ] {
+async fn content_of_folders_notes_and_wallet_of_a_turn_keeps_it_from_the_cloud() {
+    use PermissionCategory::{Files, Media, Notes, Search, Wallet};
+    let stays = [Files, Media, Notes, Search, Wallet];
+    for (category, reaches) in PermissionCategory::ALL.map(|one| (one, !stays.contains(&one))) {
         // The local model reads, and then it is gone.
         let local = Scripted::new("ollama", vec![calls("tell"), unreachable()]);
         let node = node(category, local);
