@@ -29,6 +29,7 @@ use super::tools::{Executed, ToolDef, ToolRegistry, ToolSource};
 use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
+use crate::invisible;
 use crate::secrets::{SecretName, Secrets};
 use crate::store::StoreError;
 pub use confirmed::Settled;
@@ -174,7 +175,7 @@ impl Assistant {
     pub async fn choose_model(&self, name: &str) -> Result<(), ModelError> {
         let setup = self.setup();
         let unknown = |there: &str| ModelError::Unknown {
-            name: name.chars().filter(|c| !c.is_control()).take(64).collect(),
+            name: invisible::word(name, 64),
             there: there.to_owned(),
         };
         let (Some(config), Some(secrets)) = (&setup.config, &self.secrets) else {

@@ -20,6 +20,7 @@ use state::{File, State, VERSION, write};
 
 use super::caller::{Assurance, CallerScope, CategorySet, PermissionCategory};
 use crate::clock;
+use crate::invisible;
 use crate::store::{self, StoreError};
 
 const FILE: &str = "grants.json";
@@ -241,7 +242,7 @@ fn with_categories(mut scope: CallerScope, categories: CategorySet) -> CallerSco
 
 /// What somebody typed, fit for a message.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(64).collect()
+    invisible::word(text, 64)
 }
 
 #[cfg(test)]

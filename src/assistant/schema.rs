@@ -6,6 +6,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::invisible;
+
 /// Schemas within schemas that are followed; deeper values are left to whoever runs the tool.
 const MAX_DEPTH: usize = 16;
 /// Names that an error lists.
@@ -63,8 +65,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, depth: usize) -> Re
             None if closed => {
                 let known: Vec<&str> =
                     properties.keys().take(MAX_LISTED).map(String::as_str).collect();
-                let name: String =
-                    name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
+                let name = invisible::word(name, MAX_NAME);
                 return Err(if known.is_empty() {
                     format!("there is no argument `{name}`; it takes none")
                 } else {

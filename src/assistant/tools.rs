@@ -20,6 +20,7 @@ use super::caller::{CallerScope, PermissionCategory};
 use super::gate::{Called, Decision, Gate};
 use super::grants::{Authority, ToolMode};
 use super::{ToolOutcome, ToolRecord, schema};
+use crate::invisible;
 
 /// What a tool's run gives: text for the model, or one line on why not.
 pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
@@ -399,7 +400,7 @@ fn denied(tool: &ToolDef, authority: &Authority) -> Verdict {
 
 /// A name that a model wrote, fit for a ledger, a page and a terminal.
 fn shown_name(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(64).collect()
+    invisible::word(name, 64)
 }
 
 #[cfg(test)]

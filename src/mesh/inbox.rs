@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::invisible;
 use crate::node::{NodeNum, PacketId, PublicKey};
 use crate::radio::{Data, Inbound, Payload, port};
 
@@ -263,14 +264,14 @@ pub fn clean(bytes: &[u8]) -> String {
             '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}' => '\n',
             '\t' | '\u{b}' | '\u{c}' => ' ',
             '\u{200c}' | '\u{200d}' => {
-                let joins = text.chars().next_back().is_some_and(spells_with_joiners)
-                    && chars.peek().copied().is_some_and(spells_with_joiners);
+                let joins = text.chars().next_back().is_some_and(invisible::spells_with_joiners)
+                    && chars.peek().copied().is_some_and(invisible::spells_with_joiners);
                 if !joins {
                     continue;
                 }
                 c
             }
-            c if is_invisible(c) => continue,
+            c if invisible::hidden(c) => continue,
             c => c,
         };
         if text.len() + kept.len_utf8() > MAX_TEXT {
@@ -284,28 +285,6 @@ pub fn clean(bytes: &[u8]) -> String {
 /// A name that somebody else chose, made fit to show: as [`clean`], on one line, at most `max` characters.
 pub fn clean_name(name: &str, max: usize) -> String {
     clean(name.as_bytes()).replace('\n', " ").chars().take(max).collect()
-}
-
-/// From Arabic to Sinhala, where a zero-width joiner is spelling and not a trick.
-fn spells_with_joiners(c: char) -> bool {
-    ('\u{0600}'..='\u{0dff}').contains(&c)
-}
-
-/// Does it show nothing, or change how its neighbours are shown?
-pub(super) fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::assistant::PermissionCategory;
 use crate::assistant::backends::ollama::load;
 use crate::assistant::http::{HttpClient, exchange};
 use crate::assistant::tools::{Description, ToolDef};
+use crate::invisible;
 
 /// The server answers these at once, or isn't there.
 const TIME: Duration = Duration::from_secs(3);
@@ -127,7 +128,7 @@ fn running_model(model: &Value) -> String {
 /// A text of the server's as one bounded word.
 fn word(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
-    text.chars().filter(|c| !c.is_control()).take(MAX_WORD).collect()
+    invisible::word(text, MAX_WORD)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::assistant::PermissionCategory;
 use crate::assistant::http::{HttpClient, exchange};
 use crate::assistant::tools::{Description, ToolDef};
 use crate::config::tools::Bitcoin;
+use crate::invisible;
 use crate::secrets::{Secret, SecretName, Secrets};
 
 /// A node that is busy with a block may need some seconds.
@@ -187,7 +188,7 @@ impl Node {
         // An error of a method comes with status 500 and a body like any other.
         let mut body = reply.json().ok_or("the Bitcoin node's answer can't be read")?;
         if let Some(words) = body["error"]["message"].as_str() {
-            let words: String = words.chars().filter(|c| !c.is_control()).take(MAX_WORDS).collect();
+            let words = invisible::word(words, MAX_WORDS);
             return Err(format!("the Bitcoin node says: {words}"));
         }
         match body["result"].take() {
@@ -237,7 +238,7 @@ fn balance(answer: &Value) -> String {
 /// A text of the node's as one bounded word.
 fn word(value: &Value) -> String {
     let text = value.as_str().unwrap_or("?");
-    text.chars().filter(|c| !c.is_control()).take(60).collect()
+    invisible::word(text, 60)
 }
 
 #[cfg(test)]

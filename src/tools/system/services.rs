@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use crate::assistant::PermissionCategory;
 use crate::assistant::tools::{Description, ToolDef};
 use crate::config::tools::Service;
+use crate::invisible;
 
 /// A state is told at once.
 const STATUS_TIME: Duration = Duration::from_secs(10);
@@ -145,7 +146,7 @@ impl Services {
             return Ok(output);
         }
         let line = errors.lines().next().unwrap_or_default();
-        let words: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
+        let words = invisible::word(line, 200);
         Err(if words.is_empty() { "systemd refused it".to_owned() } else { words })
     }
 }
