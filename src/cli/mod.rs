@@ -10,6 +10,7 @@ pub mod completions;
 pub mod demo;
 pub mod exit;
 pub mod grants;
+mod likeness;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod operator;
