@@ -281,6 +281,100 @@ async fn each_part_that_is_not_ready_fails_the_check_by_itself() {
 }
 
 #[tokio::test]
+async fn a_file_or_a_program_that_the_node_needs_and_that_is_not_as_it_should_be_fails_the_check() {
+    let (_server, model) = model_server().await;
+    let simulated = format!("[radio]\nport = \"sim\"\n{model}");
+    for (file, words) in [
+        ("contacts.json", "the daemon does not start with it"),
+        ("grants.json", "nobody has any grants"),
+        ("settings.json", "the model of the configuration is used"),
+        ("sessions.json", "everybody must log in again"),
+        #[cfg(feature = "mcp")]
+        ("mcp.json", "every foreign tool waits"),
+    ] {
+        let machine = Machine::new(&simulated);
+        let path = machine.data().join(file);
+        std::fs::write(&path, "{ broken").unwrap();
+        let output = machine.run(&["check"]).await;
+        let text = out(&output);
+        assert_eq!((output.status.code(), failed(&text)), (Some(1), vec![file]), "{text}");
+        assert!(line(&text, &format!("FAILED {file}")).contains(words), "{text}");
+        assert_eq!(listing(&machine.data()), [path], "a check changes nothing");
+    }
+    let pause = "[tools]\nservices = [\"tombolo-no-such\"]\n";
+    let output = Machine::new(&format!("{simulated}{pause}")).run(&["check"]).await;
+    let text = out(&output);
+    // A machine without systemd can't say which services it has.
+    let there =
+        text.contains("FAILED services") && text.contains("this machine has no tombolo-no-such");
+    assert!(there || text.contains("note   services"), "{text}");
+    for (config, part, words) in [
+        (
+            "[tools.bitcoin]\ncookie = \"/nowhere/.cookie\"\n",
+            "bitcoin",
+            "can't read /nowhere/.cookie",
+        ),
+        #[cfg(feature = "mcp")]
+        (
+            "[[mcp]]\nname = \"toy\"\ncommand = [\"/nowhere/toy\"]\n",
+            "mcp",
+            "toy: there is no program /nowhere/toy",
+        ),
+        #[cfg(feature = "mcp")]
+        (
+            "[[mcp]]\nname = \"toy\"\nurl = \"http://127.0.0.1:9/mcp\"\n",
+            "mcp",
+            "toy: http://127.0.0.1:9/mcp",
+        ),
+    ] {
+        let output = Machine::new(&format!("{simulated}{config}")).run(&["check"]).await;
+        let text = out(&output);
+        assert_eq!((output.status.code(), failed(&text)), (Some(1), vec![part]), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+    #[cfg(feature = "mcp")]
+    for (tools, words) in [
+        ("", "no tool of it is named in [[mcp.tools]]"),
+        ("[[mcp.tools]]\nname = \"a\"\n", "for want of category or destructive: a"),
+        (
+            "[[mcp.tools]]\nname = \"a\"\ncategory = \"search\"\ndestructive = false\n",
+            "it was not started",
+        ),
+    ] {
+        let config =
+            format!("{simulated}[[mcp]]\nname = \"toy\"\ncommand = [\"/bin/true\"]\n{tools}");
+        let output = Machine::new(&config).run(&["check"]).await;
+        let text = out(&output);
+        assert!(output.status.success() && text.contains(words), "{text}");
+    }
+    // The Bitcoin node answers, and then it refuses the password.
+    for (status, words) in [(200, "ok     bitcoin"), (401, "FAILED bitcoin")] {
+        let app = axum::Router::new().fallback(
+            move |axum::Json(asked): axum::Json<serde_json::Value>| async move {
+                let result = match asked["method"].as_str() {
+                    Some("getblockchaininfo") => {
+                        json!({"chain": "main", "blocks": 9, "headers": 9})
+                    }
+                    _ => json!({}),
+                };
+                let status = axum::http::StatusCode::from_u16(status).unwrap();
+                (status, axum::Json(json!({"result": result, "error": null})))
+            },
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let machine = Machine::new(&format!(
+            "{simulated}[tools]\nwallet = \"tips\"\n[tools.bitcoin]\nurl = \"{url}\"\n"
+        ));
+        secret(&machine, "bitcoin-rpc", 0o600);
+        std::fs::write(machine.data().join("secrets/bitcoin-rpc"), "user:sk-canary").unwrap();
+        let text = out(&machine.run(&["check"]).await);
+        assert!(text.contains(words) && !text.contains("sk-canary"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_local_model_a_key_for_another_leg_is_enough_where_everybody_may_use_it() {
     let nowhere = "[radio]\nport = \"sim\"\n[assistant.ollama]\nurl = \"http://127.0.0.1:9\"\n";
     let openai = "[assistant.openai]\nurl = \"https://models.example/v1\"\nmodel = \"toy\"\n";

@@ -92,6 +92,21 @@ impl Grants {
         })
     }
 
+    /// Has a text the form of the file? Changes nothing. Gives what should be known of it, or what is wrong.
+    pub fn look(text: &[u8]) -> Result<Option<String>, String> {
+        match serde_json::from_slice::<File>(text) {
+            Ok(file) if file.version != VERSION => {
+                Err(format!("it is of version {}; this program knows {VERSION}", file.version))
+            }
+            Ok(file) if file.closed => Ok(Some(
+                "it was broken once: whoever is not named in it has no grants until they are set"
+                    .to_owned(),
+            )),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// What the operator should know of the file.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()

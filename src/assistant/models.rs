@@ -75,6 +75,17 @@ impl ModelChoice {
         }
     }
 
+    /// Has a text the form of the file? What is wrong with it, else. Changes nothing.
+    pub fn look(text: &[u8]) -> Result<(), String> {
+        let settings: Map<String, Value> =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        match settings.get(KEY) {
+            None | Some(Value::Null) => Ok(()),
+            Some(Value::String(name)) if is_name(name) => Ok(()),
+            Some(_) => Err(format!("\"{KEY}\" is no name of a model")),
+        }
+    }
+
     /// Stores a choice, on the disk when this returns; `None` takes it back. A file that makes no sense is set aside.
     pub fn write(&self, name: Option<&str>) -> Result<(), StoreError> {
         let mut settings = match store::read_json::<Map<String, Value>>(&self.path) {

@@ -48,20 +48,35 @@ pub(super) fn tools(
     secrets: &Secrets,
 ) -> Vec<ToolDef> {
     let Some(config) = config else { return Vec::new() };
-    let node = Arc::new(Node {
-        url: config.url.trim_end_matches('/').to_owned(),
-        http: HttpClient::new(&config.url),
-        cookie: config.cookie.clone(),
-        secrets: secrets.clone(),
-    });
+    let node = Arc::new(Node::new(config, secrets));
     let mut tools = vec![status_tool(node.clone())];
     if let Some(wallet) = wallet {
-        // A wallet's name is a part of the path; the configuration lets only plain letters through.
-        let path = format!("/wallet/{}", wallet.replace(' ', "%20"));
+        let path = wallet_path(wallet);
         tools.push(balance_tool(node.clone(), path.clone()));
         tools.push(address_tool(node, path));
     }
     tools
+}
+
+/// Does the node answer, and its wallet where one is named? In one line how far it is, or why not.
+pub async fn probe(
+    config: &Bitcoin,
+    wallet: Option<&str>,
+    secrets: &Secrets,
+) -> Result<String, String> {
+    let node = Node::new(config, secrets);
+    let status = node.status().await?;
+    if let Some(wallet) = wallet {
+        node.ask(&wallet_path(wallet), "getbalances", json!([])).await.map_err(|why| {
+            format!("the node is there, and its wallet \"{wallet}\" can't be used: {why}")
+        })?;
+    }
+    Ok(status.lines().take(2).collect::<Vec<_>>().join(", "))
+}
+
+/// A wallet's name is a part of the path; the configuration lets only plain letters through.
+fn wallet_path(wallet: &str) -> String {
+    format!("/wallet/{}", wallet.replace(' ', "%20"))
 }
 
 fn no_parameters() -> Value {
@@ -126,6 +141,15 @@ fn address_tool(node: Arc<Node>, wallet: String) -> ToolDef {
 }
 
 impl Node {
+    fn new(config: &Bitcoin, secrets: &Secrets) -> Node {
+        Node {
+            url: config.url.trim_end_matches('/').to_owned(),
+            http: HttpClient::new(&config.url),
+            cookie: config.cookie.clone(),
+            secrets: secrets.clone(),
+        }
+    }
+
     async fn status(&self) -> Result<String, String> {
         let chain = self.ask("", "getblockchaininfo", json!([])).await?;
         let (network, pool, fee) = tokio::join!(

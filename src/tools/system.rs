@@ -128,6 +128,14 @@ pub(super) fn size(bytes: u64) -> String {
 #[serde(deny_unknown_fields)]
 struct NoArguments {}
 
+/// Of these services, those that this machine does not have. `Err`: why that can't be known.
+pub async fn missing_services(services: &[Service]) -> Result<Vec<String>, String> {
+    if services.is_empty() {
+        return Ok(Vec::new());
+    }
+    Services::new(services).missing().await
+}
+
 /// All of the category.
 pub(super) fn tools(data_dir: &Path, services: &[Service]) -> Vec<ToolDef> {
     let services = Services::new(services);

@@ -110,6 +110,17 @@ impl Book {
         Ok(book.unwrap_or_default())
     }
 
+    /// Has a text the form of the file? What is wrong with it, else.
+    pub fn look(text: &[u8]) -> Result<(), String> {
+        match serde_json::from_slice::<Book>(text) {
+            Ok(book) if book.version > VERSION => {
+                Err(format!("it was written by a newer tombolo (version {})", book.version))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     pub fn write(&self, path: &Path, durability: Durability) -> Result<(), StoreError> {
         store::replace_json(path, &Book { version: VERSION, ..self.clone() }, durability)
     }

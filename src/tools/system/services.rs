@@ -24,6 +24,8 @@ const STATUS_TIME: Duration = Duration::from_secs(10);
 const RESTART_TIME: Duration = Duration::from_secs(95);
 /// Bytes taken of the output.
 const MAX_OUTPUT: u64 = 32 * 1024;
+/// After the name of one that this machine does not have.
+const NOT_INSTALLED: &str = ": not installed";
 /// What is asked of a unit.
 const PROPERTIES: &str =
     "--property=Id,LoadState,ActiveState,SubState,Result,NRestarts,ActiveEnterTimestamp";
@@ -109,6 +111,13 @@ impl Services {
         Ok(lines.join("\n"))
     }
 
+    /// Those that this machine does not have.
+    pub async fn missing(&self) -> Result<Vec<String>, String> {
+        let words = self.status().await?;
+        let missing = words.lines().filter_map(|line| line.strip_suffix(NOT_INSTALLED));
+        Ok(missing.map(str::to_owned).collect())
+    }
+
     async fn restart(&self, name: &str) -> Result<String, String> {
         let unit = self
             .services
@@ -187,7 +196,7 @@ fn state(service: &Service, block: &str) -> String {
     };
     let name = short(&service.unit);
     match (value("LoadState"), value("ActiveState")) {
-        ("not-found", _) => return format!("{name}: not installed"),
+        ("not-found", _) => return format!("{name}{NOT_INSTALLED}"),
         (_, "") => return format!("{name}: unknown"),
         _ => {}
     }
@@ -254,6 +263,7 @@ mod tests {
         let services = services(&named, &program);
         assert!(tool(&services).is_none(), "none may be restarted");
         let words = services.words().await;
+        assert_eq!(services.missing().await.unwrap(), ["b"]);
         assert_eq!(
             words,
             "a: active (running), since Mon 2026-11-30 12:00:00 UTC, restarted by itself 2 times\n\
@@ -261,6 +271,7 @@ mod tests {
         );
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
         assert!(log.ends_with("[--][a.service][b.service][c.service]"), "{log}");
+        assert_eq!(log.matches("[show]").count(), 2);
     }
 
     #[tokio::test]
