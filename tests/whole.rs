@@ -9,6 +9,7 @@ mod support;
 mod agent;
 mod backends;
 mod chat_command;
+mod check_command;
 mod claude;
 mod confirm;
 mod contacts;

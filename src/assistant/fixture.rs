@@ -90,21 +90,12 @@ pub fn notes(runs: &Runs) -> [ToolDef; 2] {
 }
 
 fn about(name: &'static str, category: PermissionCategory, destructive: bool) -> Description {
-    Description {
-        name,
-        description: "notes its run",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "text": {"type": "string"},
-                "count": {"type": "integer", "minimum": 0},
-            },
-            "required": ["text"],
-            "additionalProperties": false,
-        }),
-        category,
-        destructive,
-    }
+    let about = Description::reads(category, name, "notes its run");
+    let properties = json!({
+        "text": {"type": "string"},
+        "count": {"type": "integer", "minimum": 0},
+    });
+    Description { destructive, ..about }.taking(properties, &["text"])
 }
 
 /// One call, as a model makes it.

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -108,6 +108,33 @@ pub struct Description {
     pub category: PermissionCategory,
     /// See [`ToolDef::destructive`].
     pub destructive: bool,
+}
+
+impl Description {
+    /// A tool that only reads, and takes no arguments.
+    pub fn reads(
+        category: PermissionCategory,
+        name: &'static str,
+        description: &'static str,
+    ) -> Description {
+        let parameters = schema::closed(Value::Object(Map::new()), &[]);
+        Description { name, description, parameters, category, destructive: false }
+    }
+
+    /// A tool that changes something, and takes no arguments.
+    pub fn changes(
+        category: PermissionCategory,
+        name: &'static str,
+        description: &'static str,
+    ) -> Description {
+        Description { destructive: true, ..Description::reads(category, name, description) }
+    }
+
+    /// With these arguments, each by its name with its schema, and no others. The required ones must be given.
+    #[must_use]
+    pub fn taking(self, properties: Value, required: &[&str]) -> Description {
+        Description { parameters: schema::closed(properties, required), ..self }
+    }
 }
 
 /// The same of a tool whose words are not ours.

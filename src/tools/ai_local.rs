@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::system::size;
 use crate::assistant::PermissionCategory;
@@ -38,13 +38,11 @@ struct NoArguments {}
 pub(super) fn tools(url: &str) -> Vec<ToolDef> {
     let url_without_slash = url.trim_end_matches('/').to_owned();
     let server = Arc::new(Server { url: url_without_slash, http: HttpClient::new(url) });
-    let about = Description {
-        name: "ai_models",
-        description: "Local language models: installed, in memory now, last load time.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::AiLocal,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::AiLocal,
+        "ai_models",
+        "Local language models: installed, in memory now, last load time.",
+    );
     let tool = ToolDef::new(about, move |NoArguments {}| {
         let server = server.clone();
         Box::pin(async move { server.words(load::last()).await })
@@ -135,6 +133,7 @@ fn word(value: &Value) -> String {
 mod tests {
     use axum::routing::get;
     use axum::{Json, Router};
+    use serde_json::json;
 
     use super::*;
 

@@ -79,18 +79,12 @@ fn wallet_path(wallet: &str) -> String {
     format!("/wallet/{}", wallet.replace(' ', "%20"))
 }
 
-fn no_parameters() -> Value {
-    json!({"type": "object", "properties": {}, "additionalProperties": false})
-}
-
 fn status_tool(node: Arc<Node>) -> ToolDef {
-    let about = Description {
-        name: "bitcoin_status",
-        description: "State of this node's Bitcoin node: blocks, sync, peers, mempool, fee.",
-        parameters: no_parameters(),
-        category: PermissionCategory::Bitcoin,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Bitcoin,
+        "bitcoin_status",
+        "State of this node's Bitcoin node: blocks, sync, peers, mempool, fee.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let node = node.clone();
         Box::pin(async move { node.status().await })
@@ -99,13 +93,11 @@ fn status_tool(node: Arc<Node>) -> ToolDef {
 }
 
 fn balance_tool(node: Arc<Node>, wallet: String) -> ToolDef {
-    let about = Description {
-        name: "wallet_balance",
-        description: "Balance of this node's Bitcoin wallet.",
-        parameters: no_parameters(),
-        category: PermissionCategory::Wallet,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Wallet,
+        "wallet_balance",
+        "Balance of this node's Bitcoin wallet.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let (node, wallet) = (node.clone(), wallet.clone());
         Box::pin(async move { Ok(balance(&node.ask(&wallet, "getbalances", json!([])).await?)) })
@@ -114,14 +106,12 @@ fn balance_tool(node: Arc<Node>, wallet: String) -> ToolDef {
 }
 
 fn address_tool(node: Arc<Node>, wallet: String) -> ToolDef {
-    let about = Description {
-        name: "wallet_receive_address",
-        description: "A new address to be paid at.",
-        parameters: no_parameters(),
-        category: PermissionCategory::Wallet,
-        // It uses up an address of the wallet, and people will send money there.
-        destructive: true,
-    };
+    // It uses up an address of the wallet, and people will send money there.
+    let about = Description::changes(
+        PermissionCategory::Wallet,
+        "wallet_receive_address",
+        "A new address to be paid at.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let (node, wallet) = (node.clone(), wallet.clone());
         Box::pin(async move {

@@ -9,7 +9,6 @@ mod services;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::assistant::PermissionCategory;
 use crate::assistant::tools::{Description, ToolDef};
@@ -147,13 +146,11 @@ pub(super) fn tools(data_dir: &Path, services: &[Service]) -> Vec<ToolDef> {
 
 /// `system_status`
 fn status_tool(machine: Machine, services: Services) -> ToolDef {
-    let about = Description {
-        name: "system_status",
-        description: "Uptime, load, memory, temperature, battery and services of this node.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::System,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::System,
+        "system_status",
+        "Uptime, load, memory, temperature, battery and services of this node.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let (machine, services) = (machine.clone(), services.clone());
         Box::pin(async move {
@@ -171,13 +168,11 @@ fn status_tool(machine: Machine, services: Services) -> ToolDef {
 
 /// `system_disk_status`
 pub fn disk_tool(disks: Disks) -> ToolDef {
-    let about = Description {
-        name: "system_disk_status",
-        description: "Free and used space of this node's disks, in real figures.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::System,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::System,
+        "system_disk_status",
+        "Free and used space of this node's disks, in real figures.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let disks = disks.clone();
         // A file system on the network may let its caller wait.
