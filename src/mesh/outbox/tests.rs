@@ -8,6 +8,7 @@ mod recalling;
 mod refusals;
 mod simulated;
 mod storm;
+mod weather;
 
 use std::sync::Arc;
 
