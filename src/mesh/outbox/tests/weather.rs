@@ -226,7 +226,7 @@ impl Storm {
 
     fn note(&mut self) {
         for event in self.outbox.take_events() {
-            if let OutboxEvent::PartState { reply, part, delivery, .. } = event {
+            if let MeshEvent::PartState { reply, part, delivery, .. } = event {
                 self.told.insert((reply.0, part), delivery);
             }
         }
