@@ -14,6 +14,7 @@ mod confirm;
 mod contacts;
 mod conversation;
 mod demo;
+mod distress;
 mod flood;
 mod foreign_radio;
 mod grants_command;

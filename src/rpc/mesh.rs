@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::contacts;
+use super::distress;
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
 use super::history;
@@ -47,6 +48,9 @@ pub(super) async fn handle(
     if let "mesh.assistant-configure" | "mesh.peer-accept-key" | "mesh.pair" | "mesh.send" = method
     {
         return contacts::handle(call, method, params).await;
+    }
+    if let "mesh.distress" | "mesh.distress-clear" = method {
+        return distress::handle(call, method, params).await;
     }
     let mesh = &call.services.mesh;
     if method == "mesh.messages" {
@@ -250,6 +254,7 @@ pub(super) fn status_result() -> Value {
         ("turns_waiting", count("questions accepted, not yet begun")),
         ("parts_waiting", count("parts that wait to leave")),
         ("kept_answers", count("answers kept for peers")),
+        ("distress", count("distress texts that nobody has cleared")),
         ("airtime", airtime_result()),
     ])
 }
