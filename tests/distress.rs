@@ -32,13 +32,13 @@ async fn a_call_reaches_the_page_and_is_acknowledged_once_with_no_air_left_and_t
     std::fs::DirBuilder::new().mode(0o700).create(world.data_dir()).unwrap();
     world.ollama.set_default(Answer::hang());
     world.start().await;
+    let operator = world.operator().await;
     world.sim.say("Ana", SayTo::Direct, "!ai tell me");
     world.until("the model is asked", async |w: &World| chats(w) == 1).await;
     world.kill();
     use_up_the_air(&world);
     world.start().await;
     world.until("the model is asked again", async |w: &World| chats(w) == 2).await;
-    let operator = world.operator().await;
     let air = operator.call("mesh.airtime", json!({})).await;
     assert!(air["recovers_in_s"].as_u64().unwrap() > 3_000, "{air}");
 
@@ -50,7 +50,6 @@ async fn a_call_reaches_the_page_and_is_acknowledged_once_with_no_air_left_and_t
     world.until("it is recorded", async |_| !texts(&operator).await.is_empty()).await;
     world.kill();
     world.start().await;
-    let operator = world.operator().await;
     let found = texts(&operator).await;
     assert_eq!(found.len(), 1);
     let text = &found[0];
@@ -78,17 +77,16 @@ async fn a_call_reaches_the_page_and_is_acknowledged_once_with_no_air_left_and_t
     assert!(log.contains("distress text from !a1b2c3d4 (pinned key), see the node page"), "{log}");
     assert!(!log.contains("broken leg"), "no words of it in the log");
     let changes = std::fs::read_to_string(world.data_dir().join("changes.log")).unwrap();
-    assert!(changes.contains("distress text of Ana") && !changes.contains("broken leg"), "{changes}");
+    assert!(
+        changes.contains("distress text of Ana") && !changes.contains("broken leg"),
+        "{changes}"
+    );
 }
 
 #[tokio::test]
 async fn a_strangers_call_is_shown_as_a_claim_and_brings_no_frame() {
-    let mut world = World::with(
-        crate::support::world::Wire::Tcp,
-        &ana_is_a_contact(),
-        |_| {},
-    )
-    .await;
+    let mut world =
+        World::with(crate::support::world::Wire::Tcp, &ana_is_a_contact(), |_| {}).await;
     world.start().await;
     let operator = world.operator().await;
     world.sim.say("Mallory", SayTo::Direct, "sos, the dam breaks");

@@ -89,10 +89,7 @@ impl Budgets {
     /// How many counters there are.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.questions.len()
-            + self.commands.len()
-            + self.noticed.len()
-            + self.acknowledged.len()
+        self.questions.len() + self.commands.len() + self.noticed.len() + self.acknowledged.len()
     }
 
     /// How many questions [`Budgets::take`] would grant now.
@@ -152,7 +149,8 @@ impl Budgets {
         if self.acknowledged.contains_key(peer) {
             return Err(Ignored::Acknowledged);
         }
-        let left = verified || self.shared_acknowledgements.left(SHARED_ACKNOWLEDGEMENTS, now_ms) > 0;
+        let left =
+            verified || self.shared_acknowledgements.left(SHARED_ACKNOWLEDGEMENTS, now_ms) > 0;
         if left && self.acknowledged.len() < MAX_KEYS { Ok(()) } else { Err(Ignored::OverBudget) }
     }
 

@@ -220,8 +220,7 @@ fn read(path: &Path) -> Result<Option<File>, StoreError> {
     }
     // Whatever wrote it: the bounds hold here.
     make_room(&mut file.texts, MOST + 1, |_| true);
-    for (ring, most) in
-        [(&mut file.proved, REMEMBERED), (&mut file.unproved, REMEMBERED_UNPROVED)]
+    for (ring, most) in [(&mut file.proved, REMEMBERED), (&mut file.unproved, REMEMBERED_UNPROVED)]
     {
         ring.drain(..ring.len().saturating_sub(most));
     }
@@ -237,13 +236,12 @@ fn is_proved(text: &Distress) -> bool {
 fn make_room(texts: &mut Vec<Distress>, most: usize, among: impl Fn(&Distress) -> bool) {
     while texts.iter().filter(|text| among(text)).count() >= most {
         let of_one = |peer: &PeerId| texts.iter().filter(|text| text.peer == *peer).count();
-        let least = texts.iter().enumerate().filter(|(_, text)| among(text)).min_by_key(
-            |(age, text)| {
+        let least =
+            texts.iter().enumerate().filter(|(_, text)| among(text)).min_by_key(|(age, text)| {
                 let open = text.view.seen_at.is_none();
                 let crowd = std::cmp::Reverse(of_one(&text.peer));
                 (open, text.view.assurance, crowd, *age)
-            },
-        );
+            });
         let Some((at, _)) = least else { return };
         let gone = texts.remove(at);
         if gone.view.seen_at.is_none() {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::contacts;
-use super::distress;
 use super::dispatcher::{Call, no_such_method};
+use super::distress;
 use super::error::{ErrorCode, RpcError};
 use super::history;
 use super::message::{self, NoParams};

@@ -135,7 +135,8 @@ impl Screen {
                 self.put(Style::Green, MARGIN, &format!("paired with {name} ({fingerprint})"));
             }
             MeshEvent::Distress { name, cleared: false, .. } => {
-                let words = format!("distress text of {name}: it stands at the top of the node page");
+                let words =
+                    format!("distress text of {name}: it stands at the top of the node page");
                 self.put(Style::Red, MARGIN, &words);
             }
             MeshEvent::Distress { name, cleared: true, .. } => {

@@ -99,7 +99,10 @@ impl Mesh {
         }
         self.unsynced.mark(self.distress.path().to_owned(), now);
         if self.may_tell("distress", from, now) {
-            tracing::warn!("distress text from {from} ({}), see the node page", sure(peer.assurance));
+            tracing::warn!(
+                "distress text from {from} ({}), see the node page",
+                sure(peer.assurance)
+            );
         }
         self.tell(MeshEvent::Distress {
             id: turn.clone(),

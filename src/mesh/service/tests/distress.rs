@@ -43,7 +43,9 @@ async fn everybodys_call_is_recorded_with_what_it_proves_and_only_who_is_answere
     bench.hear(in_the_clear(ANA, 5, "Sos under the number of a contact")).await;
     bench.channel(MALLORY, 6, "!ai sos on a channel").await;
     bench.channel(MALLORY, 7, "sos on a channel, to nobody here").await;
-    bench.hear(Inbound { via_mqtt: true, ..in_the_clear(MALLORY, 8, "sos by way of the net") }).await;
+    bench
+        .hear(Inbound { via_mqtt: true, ..in_the_clear(MALLORY, 8, "sos by way of the net") })
+        .await;
     bench.settle().await;
     let say = |text: &str| text.to_owned();
     assert_eq!(
@@ -71,11 +73,22 @@ async fn everybodys_call_is_recorded_with_what_it_proves_and_only_who_is_answere
     let sent = bench.sent();
     assert_eq!(acknowledgements(&bench), 2);
     assert!(sent.iter().all(|p| [ANA, BEN].contains(&p.to)), "and the strangers hear nothing");
-    assert_eq!((sent[0].to, sent[0].pki_key, sent[0].reply_id), (ANA, Some(KEY_A), Some(PacketId(2))));
+    assert_eq!(
+        (sent[0].to, sent[0].pki_key, sent[0].reply_id),
+        (ANA, Some(KEY_A), Some(PacketId(2)))
+    );
     assert_eq!(bench.asked().len(), 1, "no model was asked about it");
     assert_eq!(
         bench.ignored().await[1..],
-        ["", "", "not a verified contact", "not a verified contact", "channel not listed", "no trigger", "came by MQTT"]
+        [
+            "",
+            "",
+            "not a verified contact",
+            "not a verified contact",
+            "channel not listed",
+            "no trigger",
+            "came by MQTT"
+        ]
     );
     assert_eq!(bench.handle.status().await.unwrap().distress, 6);
     let told = bench.events();
@@ -239,7 +252,9 @@ async fn clearing_is_recorded_and_done_once() {
     assert_eq!((refusal.why, refusal.field), (Why::Wrong, "id"));
     let changes = std::fs::read_to_string(bench.folder.path().join("changes.log")).unwrap();
     assert_eq!(changes.lines().count(), 1, "{changes}");
-    assert!(changes.contains("operator ab12cd34") && changes.contains("Ana (!a1b2c3d4, pinned key)"));
+    assert!(
+        changes.contains("operator ab12cd34") && changes.contains("Ana (!a1b2c3d4, pinned key)")
+    );
     assert!(!changes.contains("leg"), "no words of it: {changes}");
     let events = bench.events();
     let cleared = events.iter().filter(|e| matches!(e, MeshEvent::Distress { cleared: true, .. }));
