@@ -17,7 +17,7 @@ import { notice } from './notice.js';
 import { ageOf, badge, fingerprint, isoTime } from './panel.js';
 
 /** More of a text than a packet holds is none of a peer's. */
-const LONGEST = 600;
+const LONGEST = 300;
 
 /**
  * The calls that nobody has cleared, the newest first.
@@ -94,7 +94,7 @@ function words({ call, unsure }) {
       name !== node && element('span', { class: 'mono id' }, ` ${node}`),
       ', ',
       sure(call, unsure),
-      call.fingerprint && element('span', { class: 'distress-key' }, ' key ', fingerprint(call.fingerprint)),
+      call.fingerprint && element('span', {}, call.assurance === 'unverified' ? ', key ' : ' ', fingerprint(call.fingerprint)),
       call.channel && element('span', {}, ` on #${visibleName(call.channel)}`),
       call.mqtt === true && element('span', {}, ', through the internet'),
       ', ',
