@@ -175,6 +175,8 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("mesh.history", json!({})),
         ("mesh.stop-all", json!({})),
         ("mesh.stop-all", json!({ "resume": true })),
+        ("mesh.distress", json!({})),
+        ("mesh.distress-clear", json!({ "id": "m-1" })),
         ("mesh.radio-accept", json!({ "fingerprint": "0000" })),
         ("mesh.assistant-configure", json!({ "suspend": { "id": "!a1b2c3d4" } })),
         (

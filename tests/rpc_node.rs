@@ -19,11 +19,11 @@ use tombolo::assistant::{
     Assistant, Assurance, PermissionCategory, ToolOutcome, ToolRecord, TurnId,
 };
 use tombolo::config::Config;
-use tombolo::mesh::operator::{Changed, Opened, Queued};
+use tombolo::mesh::operator::{Changed, Opened, Queued, Refusal};
 use tombolo::mesh::pairing::{Code, PairingView};
 use tombolo::mesh::view::{
-    AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, MeshEvent, MeshHandle,
-    MeshQuery, MeshStatus, MessageView, NodeView, StopView,
+    AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, DistressView, MeshEvent,
+    MeshHandle, MeshQuery, MeshStatus, MessageView, NodeView, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::radio::known::RefusedRadio;
@@ -301,6 +301,16 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                     let waiting = message(Some(Delivery::Waiting("for an ack".to_owned())));
                     drop(reply.send(all.into_iter().chain([waiting]).take(limit).collect()));
                 }
+                MeshQuery::Distress(reply) => drop(reply.send(vec![distress(None)])),
+                MeshQuery::ClearDistress(wish, reply) => {
+                    let by_an_operator = wish.by.starts_with("operator ");
+                    let cleared = vec![distress(Some(1_700_000_100_000))];
+                    drop(reply.send(if by_an_operator && wish.what.0 == "m-1" {
+                        Ok(cleared)
+                    } else {
+                        Err(Refusal::wrong("id", "there is none"))
+                    }));
+                }
                 MeshQuery::Airtime(reply) => drop(reply.send(airtime())),
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
                 MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
@@ -339,8 +349,29 @@ fn status() -> MeshStatus {
         }),
         my_node: Some(NodeNum(0x70b0_1001)),
         turns_waiting: 2,
+        distress: 1,
         airtime: airtime(),
         ..MeshStatus::default()
+    }
+}
+
+fn distress(seen_at: Option<u64>) -> DistressView {
+    DistressView {
+        id: TurnId("m-1".to_owned()),
+        at: 1_700_000_000_000,
+        first_at: 1_700_000_000_000,
+        times: 1,
+        node: NodeNum(0xa1b2_c3d4),
+        name: "Ana".to_owned(),
+        assurance: Assurance::Verified,
+        fingerprint: Some("0000 1111 2222 3333".to_owned()),
+        claims: None,
+        channel: None,
+        mqtt: false,
+        text: "broken leg <b>&".to_owned(),
+        seen_at,
+        snr: Some(-3.5),
+        hops: None,
     }
 }
 
@@ -452,6 +483,13 @@ pub fn one_of_each_mesh_event() -> Vec<MeshEvent> {
         part_state(Delivery::Delivered),
         part_state(Delivery::Waiting("for an ack".to_owned())),
         MeshEvent::Paused { reason: Some("the hour is used up".to_owned()) },
+        MeshEvent::Distress {
+            id: TurnId("m-1".to_owned()),
+            from: NodeNum(0xa1b2_c3d4),
+            name: "Ana".to_owned(),
+            assurance: Assurance::Verified,
+            cleared: false,
+        },
         MeshEvent::Security {
             kind: "foreign_key".to_owned(),
             from: NodeNum(0xa1b2_c3d4),

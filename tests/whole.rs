@@ -15,6 +15,7 @@ mod confirm;
 mod contacts;
 mod conversation;
 mod demo;
+mod distress;
 mod flood;
 mod foreign_radio;
 mod grants_command;

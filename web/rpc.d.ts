@@ -81,11 +81,34 @@ export interface MeshStatus {
   turns_waiting: number;
   parts_waiting: number;
   kept_answers: number;
+  /** Distress texts that nobody has cleared. */
+  distress?: number;
   airtime: Airtime;
   /** Did the operator stop all answers? */
   stopped?: boolean;
   /** Another radio than the last one; it is not used until the operator accepts it. */
   refused_radio?: { fingerprint: string; owner: string; node: string } | null;
+}
+
+/** A row of `mesh.distress`, the newest first. */
+export interface Distress {
+  id: string;
+  at: number;
+  first_at: number;
+  times: number;
+  node: string;
+  name: string;
+  assurance: string;
+  fingerprint: string | null;
+  /** The contact whose number it came under, without that contact's key. */
+  claims: string | null;
+  channel: string | null;
+  mqtt: boolean;
+  text: string;
+  /** When a person cleared it. */
+  seen_at: number | null;
+  snr: number | null;
+  hops: number | null;
 }
 
 export interface Delivery {

@@ -138,6 +138,8 @@ pub enum Ignored {
     Loop,
     /// The operator has stopped all answers.
     Stopped,
+    /// A distress text that was recorded; one of the same caller was acknowledged a moment ago.
+    Acknowledged,
     /// It was accepted so long ago that nobody waits for an answer.
     TooOld,
 }
@@ -167,6 +169,7 @@ impl Ignored {
             Ignored::Storage => "could not be stored",
             Ignored::Loop => "answers each answer at once: paused",
             Ignored::Stopped => "stopped by the operator",
+            Ignored::Acknowledged => "recorded; acknowledged a moment ago",
             Ignored::TooOld => "too old",
         }
     }

@@ -8,6 +8,7 @@ mod accept;
 mod answerer;
 mod confirm;
 mod decisions;
+mod distress;
 mod halt;
 mod link;
 mod orders;
@@ -27,6 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use super::budget::Budgets;
 use super::changes::ChangeLog;
+use super::distress::DistressBook;
 use super::identity::Contacts;
 use super::inbox::Ignored;
 use super::journal::{QuestionJournal, Unsynced};
@@ -144,6 +146,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         contacts,
         pairing: Pairing::default(),
         changes: ChangeLog::open(&parts.data_dir)?,
+        distress: DistressBook::open(&parts.data_dir)?,
         seen: Seen::open(&parts.data_dir, now)?,
         outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
         questions,
@@ -199,6 +202,7 @@ struct Mesh {
     configured: MeshConfig,
     pairing: Pairing,
     changes: ChangeLog,
+    distress: DistressBook,
     trigger: Trigger,
     contacts: Contacts,
     nodes: Nodes,

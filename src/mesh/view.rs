@@ -3,11 +3,13 @@
 //! Owns the serialised forms that RPC passes on unchanged. Decides nothing.
 
 mod answering;
+mod distress;
 
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 pub use self::answering::{AnsweringView, ContactView, DeniedView};
+pub use self::distress::DistressView;
 use super::operator::{Answer, Change, Changed, Opened, Queued, Text, Wish};
 use crate::assistant::{Assurance, ToolRecord, TurnId};
 use crate::node::{NodeNum, PacketId};
@@ -128,6 +130,19 @@ pub enum MeshEvent {
         name: String,
         /// Of its key.
         fingerprint: String,
+    },
+    /// A distress text came, or a person cleared one. Its words are in `mesh.distress`.
+    Distress {
+        /// Names it.
+        id: TurnId,
+        /// The sender's number, a claim.
+        from: NodeNum,
+        /// The contact's name, or the node id.
+        name: String,
+        /// How sure we are.
+        assurance: Assurance,
+        /// A person has seen it.
+        cleared: bool,
     },
     /// The operator changed who is answered.
     Changed {
@@ -252,6 +267,8 @@ pub struct MeshStatus {
     pub parts_waiting: usize,
     /// Answers kept for peers who are away or have not asked for `more`.
     pub kept_answers: usize,
+    /// Distress texts that nobody has cleared.
+    pub distress: usize,
     /// The airtime, as `mesh.airtime`.
     pub airtime: AirtimeView,
 }
@@ -295,6 +312,10 @@ pub enum MeshQuery {
     Pair(Wish<Option<String>>, Answer<Opened>),
     /// `mesh.send`
     SendText(Wish<Text>, Answer<Queued>),
+    /// `mesh.distress`
+    Distress(oneshot::Sender<Vec<DistressView>>),
+    /// `mesh.distress-clear`
+    ClearDistress(Wish<TurnId>, Answer<Vec<DistressView>>),
     /// Settings that were read again.
     Reconfigure(
         Box<(crate::config::MeshConfig, crate::config::AirtimeConfig)>,

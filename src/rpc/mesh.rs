@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::contacts;
 use super::dispatcher::{Call, no_such_method};
+use super::distress;
 use super::error::{ErrorCode, RpcError};
 use super::history;
 use super::message::{self, NoParams};
@@ -47,6 +48,9 @@ pub(super) async fn handle(
     if let "mesh.assistant-configure" | "mesh.peer-accept-key" | "mesh.pair" | "mesh.send" = method
     {
         return contacts::handle(call, method, params).await;
+    }
+    if let "mesh.distress" | "mesh.distress-clear" = method {
+        return distress::handle(call, method, params).await;
     }
     let mesh = &call.services.mesh;
     if method == "mesh.messages" {
@@ -250,6 +254,7 @@ pub(super) fn status_result() -> Value {
         ("turns_waiting", count("questions accepted, not yet begun")),
         ("parts_waiting", count("parts that wait to leave")),
         ("kept_answers", count("answers kept for peers")),
+        ("distress", count("distress texts that nobody has cleared")),
         ("airtime", airtime_result()),
     ])
 }

@@ -72,6 +72,7 @@ pub async fn text(services: &Services) -> String {
         ),
         ("part_states_total", &["state"], "What was learnt of parts.", &counts.part_states),
         ("security_events_total", &["kind"], "What the operator should know.", &counts.security),
+        ("distress_total", &["assurance"], "Distress texts recorded.", &counts.distress),
         ("rpc_calls_total", &["method", "outcome"], "Calls of RPC.", &counts.calls),
     ] {
         page.counters(name, labels, help, family);
@@ -108,6 +109,7 @@ fn of_mesh(page: &mut Page, status: &MeshStatus) {
         ("turns_waiting", "Accepted, not begun.", Some(float(status.turns_waiting as u64))),
         ("parts_waiting", "Parts that wait to leave.", Some(float(status.parts_waiting as u64))),
         ("kept_answers", "Answers kept for peers.", Some(float(status.kept_answers as u64))),
+        ("distress_waiting", "Distress texts not cleared.", Some(float(status.distress as u64))),
         (
             "airtime_used_seconds",
             "Sent in the rolling hour: the higher of ledger and radio.",

@@ -16,6 +16,7 @@ pub mod auth;
 mod auth_methods;
 mod contacts;
 mod dispatcher;
+mod distress;
 pub mod error;
 pub mod events;
 pub mod fields;

@@ -29,7 +29,7 @@ export class Feed {
   #client;
   /** @type {Snapshot} */
   #snapshot = {
-    at: 0, failing: false, stream: 'connecting', status: null, assistant: null, messages: null, nodes: null, disk: null, pending: null,
+    at: 0, failing: false, stream: 'connecting', status: null, assistant: null, messages: null, nodes: null, distress: null, disk: null, pending: null,
     grants: null, tools: null, ledger: null, sessions: null, history: null, info: null, log: [], events: [],
   };
   /** @type {(snapshot: Snapshot) => void} */

@@ -5,7 +5,7 @@
  */
 
 /** @import { StreamState } from './stream.js' */
-/** @import { AssistantStatus, CallerGrants, DiskStatus, HistoryHour, LedgerCall, LogLine, MeshEvent, MeshMessage, MeshNode, MeshStatus, Pending, Session, SystemInfo, Tool } from '../rpc.d.ts' */
+/** @import { AssistantStatus, CallerGrants, DiskStatus, Distress, HistoryHour, LedgerCall, LogLine, MeshEvent, MeshMessage, MeshNode, MeshStatus, Pending, Session, SystemInfo, Tool } from '../rpc.d.ts' */
 
 /**
  * The last answers; `null` until there was one. `at` is when the daemon last gave a sign of life, by this machine's
@@ -18,6 +18,7 @@
  * @property {AssistantStatus | null} assistant
  * @property {MeshMessage[] | null} messages
  * @property {MeshNode[] | null} nodes
+ * @property {Distress[] | null} distress the newest first
  * @property {DiskStatus | null} disk
  * @property {(Pending & { until: number })[] | null} pending `until` is by this machine's clock
  * @property {CallerGrants[] | null} grants
@@ -31,7 +32,7 @@
  */
 
 /**
- * @typedef {'status' | 'messages' | 'assistant' | 'nodes' | 'disk' | 'pending' | 'grants' | 'tools' | 'ledger' |
+ * @typedef {'status' | 'messages' | 'distress' | 'assistant' | 'nodes' | 'disk' | 'pending' | 'grants' | 'tools' | 'ledger' |
  *   'sessions' | 'history' | 'info' | 'warnings' | 'log'} Part
  */
 
@@ -43,6 +44,7 @@
 export const PARTS = {
   status: { method: 'mesh.status', poll: 3000, live: 60_000 },
   messages: { method: 'mesh.messages', params: { limit: 60 }, rows: 'messages', poll: 3000, live: 60_000 },
+  distress: { method: 'mesh.distress', rows: 'distress', poll: 3000, live: 20_000 },
   pending: { method: 'assistant.pending', rows: 'pending', poll: 3000, live: 60_000 },
   assistant: { method: 'mesh.assistant-status', poll: 6000, live: 20_000 },
   nodes: { method: 'mesh.nodes', rows: 'nodes', poll: 6000, live: 20_000 },
@@ -63,10 +65,11 @@ export const NAMES = /** @type {Part[]} */ (Object.keys(PARTS));
 /** What `changed` makes old. @type {Record<string, Part[]>} */
 export const CHANGED = {
   grants: ['grants', 'assistant', 'tools'], contacts: ['assistant', 'nodes', 'grants'], sessions: ['sessions'], legs: ['assistant'],
-  settings: ['assistant', 'status'],
+  settings: ['assistant', 'status'], distress: ['distress', 'status'],
 };
 /** What an event of the mesh makes old. @type {Record<string, Part[]>} */
 export const MESH = {
   heard: ['messages', 'nodes'], part_sent: ['messages'], part_state: ['messages'], turn_ended: ['ledger', 'assistant'],
   security: ['assistant', 'nodes'], paired: ['assistant', 'grants', 'nodes'], changed: ['assistant', 'grants', 'nodes'], link: ['status'], paused: ['status'],
+  distress: ['distress'],
 };

@@ -53,7 +53,7 @@ export class MockOperator {
   run(method, params) {
     const world = this.world();
     const changes = [
-      'mesh.assistant-configure', 'mesh.peer-accept-key', 'mesh.radio-accept', 'mesh.stop-all', 'mesh.pair', 'mesh.send', 'assistant.grants-set', 'assistant.confirm-tool',
+      'mesh.assistant-configure', 'mesh.peer-accept-key', 'mesh.radio-accept', 'mesh.stop-all', 'mesh.distress-clear', 'mesh.pair', 'mesh.send', 'assistant.grants-set', 'assistant.confirm-tool',
     ];
     if (changes.includes(method)) this.calls.push({ method, params });
     switch (method) {
@@ -61,6 +61,13 @@ export class MockOperator {
       case 'assistant.grants-list': return { callers: world.grants };
       case 'assistant.list-tools': return { tools: world.tools };
       case 'assistant.ledger': return { calls: world.ledger.slice(-params.limit) };
+      case 'mesh.distress': return { distress: world.distress };
+      case 'mesh.distress-clear': {
+        const call = world.distress.find(({ id }) => id === params.id);
+        if (call === undefined) throw wrong('id', 'no distress text has this id');
+        call.seen_at ??= Date.now();
+        return { distress: world.distress };
+      }
       case 'mesh.history': return { hours: world.history };
       case 'system.info': return world.info;
       case 'system.log': {

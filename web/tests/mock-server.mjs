@@ -44,7 +44,7 @@ const ERRORS = {
 
 /** What a viewer may call. */
 const VIEWER = [
-  'mesh.status', 'mesh.nodes', 'mesh.messages', 'mesh.airtime', 'mesh.assistant-status', 'mesh.history', 'system.disk-status', 'system.info',
+  'mesh.status', 'mesh.nodes', 'mesh.messages', 'mesh.airtime', 'mesh.assistant-status', 'mesh.history', 'mesh.distress', 'system.disk-status', 'system.info',
   'auth.whoami', 'auth.logout',
 ];
 /** How often the world is looked at, for what changed in it. */
@@ -74,7 +74,7 @@ export class MockDaemon {
   });
   /** Methods that this daemon has not: an older one. @type {Set<string>} */
   without = new Set();
-  #seen = { status: '', messages: '', pending: '' };
+  #seen = { status: '', messages: '', pending: '', distress: '' };
   /** @type {ReturnType<typeof setInterval> | undefined} */
   #looking;
 
@@ -117,8 +117,9 @@ export class MockDaemon {
 
   /** Tells of what a test changed in the world, as the daemon tells of what happens. */
   #look() {
-    const { status, messages, pending } = this.world;
-    const now = { status: JSON.stringify(status), messages: JSON.stringify(messages), pending: JSON.stringify(pending) };
+    const { status, messages, pending, distress } = this.world;
+    status.distress = distress.filter(({ seen_at }) => seen_at === null).length;
+    const now = { status: JSON.stringify(status), messages: JSON.stringify(messages), pending: JSON.stringify(pending), distress: JSON.stringify(distress) };
     const was = this.#seen;
     this.#seen = now;
     if (was.status === '') return;
@@ -128,6 +129,7 @@ export class MockDaemon {
       const { node, name, assurance, channel, text, ignored } = newest;
       this.events.publish('mesh', { at: Date.now(), event: 'heard', from: node, name, assurance, channel, text, ignored });
     }
+    if (now.distress !== was.distress) this.events.publish('changed', { what: 'distress' });
     if (now.pending !== was.pending) this.events.publish('pending', { count: pending.length }, { operators: true });
   }
 

@@ -4,7 +4,7 @@
  * Owns data only. Every node and key in it is made up.
  */
 
-/** @import { AssistantStatus, CallerGrants, DiskStatus, HistoryHour, LedgerCall, LogLine, MeshMessage, MeshNode, MeshStatus, Pending, SystemInfo, Tool } from '../rpc.d.ts' */
+/** @import { AssistantStatus, CallerGrants, DiskStatus, Distress, HistoryHour, LedgerCall, LogLine, MeshMessage, MeshNode, MeshStatus, Pending, SystemInfo, Tool } from '../rpc.d.ts' */
 
 /**
  * @typedef {object} World
@@ -12,6 +12,7 @@
  * @property {AssistantStatus} assistant
  * @property {MeshMessage[]} messages
  * @property {MeshNode[]} nodes
+ * @property {Distress[]} distress
  * @property {DiskStatus} disk
  * @property {Pending[]} pending
  * @property {CallerGrants[]} grants
@@ -79,6 +80,7 @@ export function lively() {
       ],
     },
     pending: [],
+    distress: [],
     grants: [
       { caller: 'operator', name: 'operator', source: 'default', in_force: true, categories: [{ category: 'system' }], tools: [], history: [] },
       { caller: 'key:QW5h', name: 'Ana', source: 'configuration', in_force: true, categories: [{ category: 'system' }], tools: [], history: [] },
@@ -121,6 +123,18 @@ export function waiting(call = {}) {
   return {
     id: 'c1', caller: 'key:QW5h', name: 'Ana', tool: 'service_restart', category: 'apps', arguments: { service: 'kiwix', force: false }, asked_at: Date.now(),
     expires_in_ms: 120_000, code_for_peer: true, ...call,
+  };
+}
+
+/**
+ * A call for help, of Ana with her key.
+ * @param {Partial<Distress>} [call]
+ * @returns {Distress}
+ */
+export function sos(call = {}) {
+  return {
+    id: 'm-1', at: Date.now() - 60_000, first_at: Date.now() - 60_000, times: 1, node: '!a1b2c3d4', name: 'Ana', assurance: 'verified', fingerprint: '8c11 5e0f a9d3 2b47',
+    claims: null, channel: null, mqtt: false, text: 'broken leg at the causeway, 2 people', seen_at: null, snr: -7.5, hops: 2, ...call,
   };
 }
 

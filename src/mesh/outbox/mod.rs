@@ -61,6 +61,8 @@ pub enum ReplyKind {
     Answer,
     /// The fixed answer to a command: one part, not kept.
     Command,
+    /// The acknowledgement of a distress text: one part, not kept, before everything else that has not left yet.
+    Distress,
     /// A notice such as "busy": one part, not kept, dropped rather than delayed over two minutes.
     Notice,
     /// A reaction to the question: the text is the emoji. Best effort.

@@ -100,6 +100,10 @@ impl Mesh {
             self.note(envelope, &peer, text, ignored, true, now);
             return;
         }
+        if let Some(words) = Mesh::words_of_distress(letter, triggered) {
+            self.distress(letter, words, now);
+            return;
+        }
         let mut peer = self.identify(envelope);
         if !policy::is_denied(&self.config, envelope, &peer) {
             self.observe(envelope, triggered.is_some(), now);
@@ -297,7 +301,7 @@ impl Mesh {
         }
     }
 
-    fn note(
+    pub(super) fn note(
         &mut self,
         envelope: &Envelope,
         peer: &Peer,
@@ -332,12 +336,20 @@ impl Mesh {
         });
     }
 
-    pub(super) fn security(&mut self, kind: &'static str, from: NodeNum, detail: &str, now: Now) {
+    /// May this be told of that number? Once in a while: a flood must not fill the log.
+    pub(super) fn may_tell(&mut self, kind: &'static str, from: NodeNum, now: Now) -> bool {
         self.told.retain(|_, until| *until > now.mono_ms);
         if self.told.contains_key(&(kind, from)) || self.told.len() >= MAX_TOLD {
-            return;
+            return false;
         }
         self.told.insert((kind, from), now.mono_ms.saturating_add(TELL_AGAIN_MS));
+        true
+    }
+
+    pub(super) fn security(&mut self, kind: &'static str, from: NodeNum, detail: &str, now: Now) {
+        if !self.may_tell(kind, from, now) {
+            return;
+        }
         tracing::warn!(kind, from = %from, "{detail}");
         let (kind, detail) = (kind.to_owned(), detail.to_owned());
         self.tell(MeshEvent::Security { kind, from, detail });

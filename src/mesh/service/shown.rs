@@ -25,6 +25,10 @@ impl Mesh {
             MeshQuery::Change(wish, reply) => reply.send(self.change(&wish, now)).is_ok(),
             MeshQuery::Pair(wish, reply) => reply.send(self.open_pairing(wish, now)).is_ok(),
             MeshQuery::SendText(wish, reply) => reply.send(self.send_text(&wish, now)).is_ok(),
+            MeshQuery::Distress(reply) => reply.send(self.distress.view()).is_ok(),
+            MeshQuery::ClearDistress(wish, reply) => {
+                reply.send(self.clear_distress(&wish, now)).is_ok()
+            }
             MeshQuery::Sizes(reply) => reply.send(self.sizes()).is_ok(),
             MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
             MeshQuery::AcceptRadio(fingerprint, reply) => {
@@ -51,6 +55,7 @@ impl Mesh {
             ("messages", self.messages.len()),
             ("budgets", self.budgets.len()),
             ("loops", self.loops.len()),
+            ("distress texts", self.distress.len()),
         ];
         sizes.extend(self.seen.sizes());
         sizes.extend(self.outbox.sizes());
@@ -67,6 +72,7 @@ impl Mesh {
             turns_waiting,
             parts_waiting,
             kept_answers,
+            distress: self.distress.uncleared(),
             stopped: self.stopped,
             refused_radio: self.refused.clone(),
             airtime: self.outbox.airtime(now),
@@ -116,6 +122,7 @@ impl Mesh {
     /// What the operator should put right.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.contacts.warnings(&self.configured);
+        warnings.extend(self.distress.warning().map(str::to_owned));
         if self.stopped {
             warnings.push("all answers are stopped, until they are resumed".to_owned());
         }

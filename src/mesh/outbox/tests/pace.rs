@@ -226,7 +226,11 @@ fn answers_stop_at_the_share_and_commands_have_a_reserve() {
     assert!(bench.paused().unwrap().contains("airtime"));
     assert!(bench.outbox.airtime(bench.now).recovers_in_s > 3_000);
     bench.submit("stop", ANA, ReplyKind::Command, "stopped");
-    assert_eq!(text(&bench.sent()), "stopped");
+    bench.submit("sos", BEN, ReplyKind::Distress, "shown");
+    assert_eq!(text(&bench.sent()), "shown", "before everything else");
+    let (_, sent) = bench.next().unwrap();
+    bench.ack(&sent);
+    assert_eq!(text(&sent), "stopped");
 }
 
 #[test]
