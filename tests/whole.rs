@@ -8,11 +8,13 @@ mod support;
 
 mod agent;
 mod backends;
+mod backup;
 mod chat_command;
 mod claude;
 mod confirm;
 mod contacts;
 mod conversation;
+mod data_folder;
 mod demo;
 mod flood;
 mod foreign_radio;

@@ -156,6 +156,7 @@ fn what_never_fits_is_told_from_what_fits_later() {
 fn radio() -> RadioInfo {
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: NodeNum(9),
         public_key: None,
         owner: NodeInfo::default(),
@@ -174,6 +175,7 @@ fn radio() -> RadioInfo {
             override_duty_cycle: false,
             override_frequency: 0.0,
             channel_num: 0,
+            frequency_offset: 0.0,
         },
         channels: Vec::new(),
         nodes: Vec::new(),

@@ -25,6 +25,7 @@ const THREE: usize = 540;
 fn radio() -> RadioInfo {
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: OURS,
         public_key: None,
         owner: NodeInfo::default(),
@@ -43,6 +44,7 @@ fn radio() -> RadioInfo {
             override_duty_cycle: false,
             override_frequency: 0.0,
             channel_num: 0,
+            frequency_offset: 0.0,
         },
         channels: Vec::new(),
         nodes: Vec::new(),
