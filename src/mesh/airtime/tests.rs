@@ -166,16 +166,9 @@ fn radio() -> RadioInfo {
         lora: LoraSettings {
             region: 3,
             use_preset: true,
-            preset: 0,
-            bandwidth: 0,
-            spread_factor: 0,
-            coding_rate: 0,
             hop_limit: 3,
             tx_enabled: true,
-            override_duty_cycle: false,
-            override_frequency: 0.0,
-            channel_num: 0,
-            frequency_offset: 0.0,
+            ..LoraSettings::default()
         },
         channels: Vec::new(),
         nodes: Vec::new(),

@@ -5,9 +5,10 @@
 
 use super::flight::{self, Flight, TRANSMISSIONS};
 use super::part::{Known, Reply, Stage};
-use super::{Destination, Outbox, OutboxEvent, ReplyKind, Step};
+use super::{Destination, Outbox, ReplyKind, Step};
 use crate::clock::Now;
 use crate::mesh::airtime::law::{Admission, Law, Pace, Use};
+use crate::mesh::view::MeshEvent;
 use crate::node::{NodeNum, PacketId};
 use crate::radio::{Outbound, port};
 
@@ -93,7 +94,7 @@ impl Outbox {
         let reason = self.obstacle(now).map(|obstacle| obstacle.reason);
         if reason != self.gate.told {
             self.gate.told.clone_from(&reason);
-            self.events.push(OutboxEvent::Paused { reason });
+            self.events.push(MeshEvent::Paused { reason });
         }
         step
     }
@@ -310,7 +311,7 @@ impl Outbox {
             *free = free.saturating_sub(1);
         }
         let text = changed.parts.get(index).map(|part| part.text.clone()).unwrap_or_default();
-        self.events.push(OutboxEvent::PartSent {
+        self.events.push(MeshEvent::PartSent {
             reply: changed.id.clone(),
             name: changed.name.clone(),
             id,

@@ -211,7 +211,7 @@ fn answers_stop_at_the_share_and_commands_have_a_reserve() {
     // A part costs 1.99 s and may cost three times that; 34.2 s are for answers.
     assert_eq!(answers, 15);
     assert!(bench.events.iter().any(|event| matches!(event,
-        OutboxEvent::PartState { delivery: Delivery::Waiting(why), .. } if why.contains("UTC"))));
+        MeshEvent::PartState { delivery: Delivery::Waiting(why), .. } if why.contains("UTC"))));
 
     let mut bench = Bench::new();
     bench.outbox.configure(0.1, 3);
