@@ -58,7 +58,7 @@ fn what_is_set_is_shown_and_stored_and_what_is_wrong_is_named() {
     for (args, shown) in [
         (&["set", "ana", "notes", "on"][..], "may use: network, notes\n"),
         (&["set", "!a1b2c3d4", "network", "off"], "may use: notes\n"),
-        (&["set", "Ana", "media", "on", "--for", "90m"], "media (for 90 more minutes), notes\n"),
+        (&["set", "Ana", "media", "on", "--for", "90m"], " UTC, 1 h 29 min from now), notes\n"),
         (&["tool", &format!("key:{KEY}"), "notes_add", "never"], "  notes_add: never\n"),
         (&["set", "operator", "system", "off"], "may use: nothing\n"),
     ] {

@@ -155,7 +155,7 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("assistant.clear-history", json!({})),
         (
             "assistant.grants-set",
-            json!({ "caller": "operator", "category": "notes", "granted": true, "until": 9_999_999_999_999_u64 }),
+            json!({ "caller": "operator", "category": "notes", "granted": true, "until": tombolo::clock::unix_ms() + 86_400_000 }),
         ),
         (
             "assistant.grants-set",

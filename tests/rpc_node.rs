@@ -23,7 +23,7 @@ use tombolo::mesh::operator::{Changed, Opened, Queued, Refusal};
 use tombolo::mesh::pairing::{Code, PairingView};
 use tombolo::mesh::view::{
     AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, DistressView, MeshEvent,
-    MeshHandle, MeshQuery, MeshStatus, MessageView, NodeView, StopView,
+    MeshHandle, MeshQuery, MeshStatus, MessageView, NodeView, Quota, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::radio::known::RefusedRadio;
@@ -315,6 +315,7 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
                 MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
+                MeshQuery::RadioDrift(reply) => drop(reply.send(Some(-2))),
                 MeshQuery::Sizes(reply) => drop(reply.send(Vec::new())),
                 MeshQuery::Change(_, reply) => {
                     let warnings = vec!["they look alike".to_owned()];
@@ -348,6 +349,10 @@ fn status() -> MeshStatus {
             node: NodeNum(0x70b0_2002),
         }),
         my_node: Some(NodeNum(0x70b0_1001)),
+        port: Some("/dev/ttyACM0".to_owned()),
+        frequency_mhz: Some(869.525),
+        role: Some("CLIENT".to_owned()),
+        firmware_note: Some("too old".to_owned()),
         turns_waiting: 2,
         distress: 1,
         airtime: airtime(),
@@ -394,6 +399,7 @@ fn node() -> NodeView {
         standing: "pinned",
         last_heard: 1_700_000_000,
         snr: Some(6.25),
+        rssi: Some(-80),
         hops: Some(1),
         battery: None,
     }
@@ -411,6 +417,8 @@ fn message(delivery: Option<Delivery>) -> MessageView {
         delivery,
         ignored: None,
         id: PacketId(7),
+        snr: Some(6.25),
+        rssi: Some(-80),
     }
 }
 
@@ -430,6 +438,7 @@ fn answering() -> AnsweringView {
             suspended: false,
             denied: false,
             source: "configuration",
+            queries: Some(Quota { used: 3, limit: Some(20) }),
         }],
         denied_askers: vec!["!0badcafe".to_owned()],
         denied: vec![DeniedView { asker: "!0badcafe".to_owned(), source: "node" }],

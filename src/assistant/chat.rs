@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::backends::ollama;
 use super::backends::{Backend, ToolCall, Turn};
@@ -93,7 +93,7 @@ impl Assistant {
         data_dir: &Path,
     ) -> Result<Assistant, StoreError> {
         let choice = ModelChoice::of(data_dir);
-        let setup = Setup::of(config, choice.read(), &secrets);
+        let setup = Setup::of(config, choice.read()?, &secrets);
         let tools = crate::tools::registry(data_dir);
         let assistant = Assistant::of(setup, Some(secrets), tools, data_dir)?;
         assistant.history.keep_days(config.history_days);
@@ -159,7 +159,11 @@ impl Assistant {
     pub fn reconfigure(&self, config: &AssistantConfig) {
         let Some(secrets) = &self.secrets else { return };
         self.history.keep_days(config.history_days);
-        self.replace(Setup::of(config, self.choice.read(), secrets));
+        let chosen = self.choice.read().unwrap_or_else(|error| {
+            warn!(%error, source = %error.source, "the configuration's model is used");
+            None
+        });
+        self.replace(Setup::of(config, chosen, secrets));
     }
 
     fn replace(&self, setup: Setup) {
@@ -350,10 +354,12 @@ impl Assistant {
     /// The legs. Asks the model servers, each for a short time only.
     pub async fn legs(&self) -> LegsReport {
         let setup = self.setup();
-        let models = match &setup.config {
-            Some(config) => ollama::models(&config.ollama.url).await.ok(),
-            None => None,
+        let models = async {
+            let config = setup.config.as_ref()?;
+            ollama::models(&config.ollama.url).await.ok()
         };
+        // At once: a server that is silent keeps a page waiting only for its own time.
+        let (models, states) = tokio::join!(models, setup.legs.states());
         let key = self.secrets.as_ref().map(|secrets| secrets.read(SecretName::ClaudeApiKey));
         LegsReport {
             ollama_detected: models.is_some(),
@@ -362,7 +368,7 @@ impl Assistant {
             openai_configured: setup.config.as_ref().is_some_and(|config| config.openai.is_some()),
             model: setup.model.clone(),
             left: self.cloud_log.last_day(clock::unix_ms()),
-            legs: setup.legs.states().await,
+            legs: states,
         }
     }
 }

@@ -348,6 +348,7 @@ mod tests {
                 NodeInfo { long_name: "N0CALL".to_owned(), licensed: true, ..NodeInfo::default() };
             let info = RadioInfo {
                 session: 0,
+                port: String::new(),
                 my_node: NodeNum(7),
                 public_key: None,
                 owner,

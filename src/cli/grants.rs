@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::assistant::confirm::needs_operator;
 use crate::assistant::grants::{
-    CallerGrants, GrantError, Grants, OPERATOR, Standing, ToolMode, Wish,
+    CallerGrants, GrantError, Grants, LONGEST_MS, OPERATOR, Standing, ToolMode, Wish,
 };
 use crate::assistant::{PeerId, PermissionCategory};
 use crate::cli::likeness::suggestion;
@@ -21,7 +21,9 @@ use crate::clock;
 use crate::config::{self, Config};
 use crate::gateway;
 use crate::mesh::identity::Contacts;
+use crate::tools::folder::date;
 use crate::tools::names;
+use crate::tools::system::span;
 
 /// Arguments of `tombolo grants`.
 #[derive(Debug, clap::Args)]
@@ -271,8 +273,9 @@ fn listed(rows: &[CallerGrants], warning: Option<&str>) -> String {
         let now = clock::unix_ms();
         let left = |until: Option<u64>| {
             until.map_or_else(String::new, |until| {
-                let minutes = until.saturating_sub(now).div_ceil(60_000);
-                format!(" (for {minutes} more minutes)")
+                let end = date(i128::from(until) * 1_000_000);
+                let left = span(until.saturating_sub(now) / 1000);
+                format!(" (until {end} UTC, {left} from now)")
             })
         };
         let all: Vec<String> = row
@@ -326,7 +329,7 @@ fn duration(word: &str) -> Result<Duration, String> {
     let plain = (1..=9).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
     let number: u64 = number.parse().ok().filter(|n| plain && *n > 0).ok_or_else(wrong)?;
     let seconds =
-        number.checked_mul(seconds).filter(|s| *s <= 10 * 366 * 86_400).ok_or_else(wrong)?;
+        number.checked_mul(seconds).filter(|s| *s <= LONGEST_MS / 1000).ok_or_else(wrong)?;
     Ok(Duration::from_secs(seconds))
 }
 

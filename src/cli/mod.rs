@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod airtime;
+pub mod backup;
 pub mod chat;
 pub mod check;
 pub mod completions;
@@ -49,6 +50,8 @@ pub enum Command {
     Agent(agent::Args),
     /// The sessions of `agent`.
     Session(session::Args),
+    /// Copy the data folder, while the daemon may be running.
+    Backup(backup::Args),
     /// Print the hourly record of airtime as CSV.
     Airtime(airtime::Args),
     /// The operator's login.

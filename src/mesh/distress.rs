@@ -4,7 +4,6 @@
 //! a person clears a text. Must not decide whose text is recorded or acknowledged: a record is no authority.
 
 use std::collections::VecDeque;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::view::DistressView;
 use crate::assistant::{Assurance, PeerId, TurnId};
 use crate::clock::Now;
+use crate::store::document::{self, Aside};
 use crate::store::{self, Durability, StoreError};
 
 const FILE: &str = "distress.json";
@@ -78,11 +78,11 @@ pub struct DistressBook {
 }
 
 impl DistressBook {
-    /// Reads the record in the data folder. A file that can't be read is set aside and named in the warnings: a node that
-    /// does not start would hear no further call.
+    /// Reads the record in the data folder. A broken file is set aside and named in the warnings: a node that does not
+    /// start would hear no further call.
     ///
     /// # Errors
-    /// When the file can't be read and can't be set aside.
+    /// As [`document::read_or_set_aside`].
     pub fn open(data_dir: &Path) -> Result<DistressBook, StoreError> {
         let path = data_dir.join(FILE);
         let empty = || File {
@@ -91,20 +91,23 @@ impl DistressBook {
             proved: VecDeque::new(),
             unproved: VecDeque::new(),
         };
-        let (file, warning) = match read(&path) {
-            Ok(file) => (file.unwrap_or_else(empty), None),
-            Err(error) => {
-                let aside = store::set_aside(&path)?;
-                let warning = format!(
-                    "the record of distress texts could not be read ({}) and was set aside as {}: look into it for calls \
-                     that nobody has seen",
-                    error.source,
-                    aside.display()
-                );
-                tracing::error!("{warning}");
-                (empty(), Some(warning))
-            }
-        };
+        let (file, aside) = document::read_or_set_aside(&path, u64::from(VERSION))?;
+        let warning = aside.map(|Aside { path, why }| {
+            let warning = format!(
+                "the record of distress texts could not be read ({why}) and was set aside as {}: look into it for calls \
+                 that nobody has seen",
+                path.display()
+            );
+            tracing::error!("{warning}");
+            warning
+        });
+        let mut file = file.unwrap_or_else(empty);
+        // Whatever wrote it: the bounds hold here.
+        make_room(&mut file.texts, MOST + 1, |_| true);
+        let rings = [(&mut file.proved, REMEMBERED), (&mut file.unproved, REMEMBERED_UNPROVED)];
+        for (ring, most) in rings {
+            ring.drain(..ring.len().saturating_sub(most));
+        }
         Ok(DistressBook { path, file, warning })
     }
 
@@ -209,22 +212,6 @@ impl DistressBook {
     fn write(&self) -> Result<(), StoreError> {
         store::replace_json(&self.path, &self.file, Durability::Process)
     }
-}
-
-fn read(path: &Path) -> Result<Option<File>, StoreError> {
-    let Some(mut file) = store::read_json::<File>(path)? else { return Ok(None) };
-    if file.version != VERSION {
-        let why = format!("it is of version {}, and this is {VERSION}", file.version);
-        let source = io::Error::new(io::ErrorKind::InvalidData, why);
-        return Err(StoreError { doing: "reading", path: path.to_owned(), source });
-    }
-    // Whatever wrote it: the bounds hold here.
-    make_room(&mut file.texts, MOST + 1, |_| true);
-    for (ring, most) in [(&mut file.proved, REMEMBERED), (&mut file.unproved, REMEMBERED_UNPROVED)]
-    {
-        ring.drain(..ring.len().saturating_sub(most));
-    }
-    Ok(Some(file))
 }
 
 /// Did a key show who it is, be it by a signature?

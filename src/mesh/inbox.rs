@@ -221,6 +221,12 @@ impl Signal {
         let rssi = (packet.rx_rssi != 0).then_some(packet.rx_rssi);
         Signal { snr: packet.rx_snr, rssi, hops }
     }
+
+    /// dB, where the radio says: what came by another way than the air has neither figure.
+    pub fn snr(&self) -> Option<f32> {
+        let heard = self.rssi.is_some() || self.snr != 0.0;
+        (heard && self.snr.is_finite()).then_some(self.snr)
+    }
 }
 
 /// Reads a text packet: `None` when it is no text at all, `Err` with the reason when it is one that can't be a

@@ -29,6 +29,7 @@ use tokio_util::task::TaskTracker;
 use super::budget::Budgets;
 use super::changes::ChangeLog;
 use super::distress::DistressBook;
+use super::drift::Drift;
 use super::identity::Contacts;
 use super::inbox::Ignored;
 use super::journal::{QuestionJournal, Unsynced};
@@ -160,6 +161,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         up: false,
         link: "waiting for the radio".to_owned(),
         refused: None,
+        drift: Drift::default(),
         kept_in_radio: HashSet::new(),
         lost_by_radio: HashSet::new(),
         contacts_due_ms: None,
@@ -221,6 +223,7 @@ struct Mesh {
     link: String,
     /// The radio that is on the port and not used.
     refused: Option<RefusedRadio>,
+    drift: Drift,
     /// Contacts that the radio was told of in this session.
     kept_in_radio: HashSet<(NodeNum, PublicKey)>,
     /// Contacts that it has lost in this session and was told of again.

@@ -361,7 +361,7 @@ pub static METHODS: &[Method] = &[
     },
     Method {
         name: "system.info",
-        summary: "Version, uptime and data folder.",
+        summary: "Version, uptime, data folder, clock and the last backup.",
         access: READERS,
         csrf: true,
         params: auth_methods::none,

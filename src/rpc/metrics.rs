@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::Services;
 use super::figures::{BUCKETS_S, Family, Histogram};
 use super::http::origin_is_ours;
+use crate::backup;
 use crate::mesh::view::MeshStatus;
 use crate::web::connection::Peer;
 
@@ -50,6 +51,12 @@ pub async fn text(services: &Services) -> String {
     page.sample("info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     let up_ms = services.clock.now().mono_ms.saturating_sub(services.started.mono_ms);
     page.gauge("uptime_seconds", "Since the start.", float(up_ms) / 1000.0);
+    let data_dir = services.data_dir.clone();
+    let backup = tokio::task::spawn_blocking(move || backup::last(&data_dir)).await;
+    if let Ok(Ok(Some(note))) = backup {
+        let age_ms = services.clock.now().unix_ms.saturating_sub(note.at);
+        page.gauge("backup_age_seconds", "Since the last backup.", float(age_ms) / 1000.0);
+    }
     if let Ok(Ok(status)) = mesh {
         of_mesh(&mut page, &status);
     }

@@ -14,7 +14,7 @@ use crate::assistant::PermissionCategory;
 use crate::assistant::tools::{Description, ToolDef};
 use crate::config::tools::Service;
 
-pub(super) use machine::span;
+pub(crate) use machine::span;
 use services::Services;
 
 pub use machine::{Machine, MachineStatus};

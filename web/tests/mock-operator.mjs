@@ -58,7 +58,7 @@ export class MockOperator {
     if (changes.includes(method)) this.calls.push({ method, params });
     switch (method) {
       case 'assistant.pending': return { pending: world.pending };
-      case 'assistant.grants-list': return { callers: world.grants };
+      case 'assistant.grants-list': return { callers: world.grants, warning: world.grantsWarning };
       case 'assistant.list-tools': return { tools: world.tools };
       case 'assistant.ledger': return { calls: world.ledger.slice(-params.limit) };
       case 'mesh.distress': return { distress: world.distress };
@@ -134,6 +134,7 @@ export class MockOperator {
     const row = world.grants.find((row) => row.caller === caller);
     if (row === undefined) throw wrong('caller', 'there is no such caller');
     if (until !== undefined && until < Date.now()) throw wrong('until', '`until` is in the past');
+    if (until !== undefined && until > Date.now() + 3660 * 86_400_000) throw wrong('until', '`until` is more than ten years ahead');
     if (tool !== undefined) {
       const known = world.tools.find(({ name }) => name === tool);
       if (known === undefined) throw wrong('tool', 'there is no such tool');
@@ -150,7 +151,7 @@ export class MockOperator {
     }
     row.source = 'grants.json';
     this.changed('grants');
-    return { callers: world.grants };
+    return { callers: world.grants, warning: world.grantsWarning };
   }
 
   /** @param {World} world @param {any} params */

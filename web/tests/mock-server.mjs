@@ -211,13 +211,13 @@ export class MockDaemon {
     if (this.without.has(method)) throw new Refused('method_not_found', `there is no method \`${method}\``);
     if (method === 'auth.login') {
       if (this.viewerPassword !== null && params.password === this.viewerPassword) return this.#open(response, cookie, 'viewer');
-      if (this.#password === null || params.password !== this.#password) throw new Refused('login_failed', 'that did not match');
+      if (this.#password === null || params.password !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'password', detail: 'that did not match' });
       return this.#open(response, cookie);
     }
     if (method === 'auth.setup') {
       if (this.#password !== null) throw new Refused('set_up_already', 'this node is set up already: log in with its password');
-      if (params.token !== this.setupToken) throw new Refused('login_failed', 'that did not match');
-      if (params.password.length < 8) throw new Refused('invalid_params', 'the password needs at least 8 characters', { detail: 'the password needs at least 8 characters' });
+      if (params.token !== this.setupToken) throw new Refused('login_failed', 'that did not match', { field: 'token', detail: 'that did not match' });
+      if (params.password.length < 8) throw new Refused('invalid_params', 'the password needs at least 8 characters', { field: 'password', detail: 'the password needs at least 8 characters' });
       this.#password = params.password;
       return this.#open(response, cookie);
     }
@@ -246,7 +246,7 @@ export class MockDaemon {
           if (params.new === this.#password) throw new Refused('invalid_params', 'the two passwords must differ', { field: 'new', detail: 'the two passwords must differ' });
           this.viewerPassword = params.new;
         } else {
-          if (params.old !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'old' });
+          if (params.old !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'old', detail: 'that did not match' });
           this.#password = params.new;
         }
         return {};
@@ -273,7 +273,11 @@ export class MockDaemon {
       case 'mesh.status': return this.world.status;
       case 'mesh.messages': return { messages: this.world.messages };
       case 'mesh.nodes': return { nodes: this.world.nodes };
-      case 'mesh.assistant-status': return this.world.assistant;
+      case 'mesh.assistant-status': {
+        const { assistant } = this.world;
+        if (session.role === 'operator') return assistant;
+        return { ...assistant, pairing: null, allowed_contacts: assistant.allowed_contacts.map((contact) => ({ ...contact, grants: null, grants_source: null })) };
+      }
       case 'system.disk-status': return this.world.disk;
       default: throw new Refused('method_not_found', `there is no method \`${method}\``);
     }

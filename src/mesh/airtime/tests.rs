@@ -156,6 +156,7 @@ fn what_never_fits_is_told_from_what_fits_later() {
 fn radio() -> RadioInfo {
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: NodeNum(9),
         public_key: None,
         owner: NodeInfo::default(),

@@ -26,6 +26,7 @@ const THREE: usize = 540;
 fn radio() -> RadioInfo {
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: OURS,
         public_key: None,
         owner: NodeInfo::default(),

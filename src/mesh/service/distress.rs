@@ -38,7 +38,8 @@ impl Mesh {
         let envelope = &letter.envelope;
         let mut peer = self.identify(envelope);
         if policy::is_denied(&self.config, envelope, &peer) {
-            self.note(envelope, &peer, letter.text.clone(), Some(Ignored::Denied), true, now);
+            let text = (letter.text.clone(), letter.signal);
+            self.note(envelope, &peer, text, Some(Ignored::Denied), true, now);
             return;
         }
         self.observe(envelope, true, now);
@@ -46,7 +47,8 @@ impl Mesh {
         let turn = seen::turn_id(&peer.id, envelope.id, &letter.text);
         let done = self.record_distress(letter, &peer, &turn, words, now);
         let done = done.and_then(|()| self.acknowledge(letter, &peer, &turn, now));
-        self.note(envelope, &peer, letter.text.clone(), done.err(), true, now);
+        let text = (letter.text.clone(), letter.signal);
+        self.note(envelope, &peer, text, done.err(), true, now);
     }
 
     fn record_distress(
@@ -76,7 +78,7 @@ impl Mesh {
             mqtt: envelope.mqtt,
             text: words.to_owned(),
             seen_at: None,
-            snr: Some(signal.snr).filter(|snr| snr.is_finite()),
+            snr: signal.snr(),
             hops: signal.hops,
         };
         let before = self.seen.contains(turn) || self.outbox.has_done(turn);

@@ -206,6 +206,8 @@ impl Mesh {
                     delivery: Some(Delivery::Sent),
                     ignored: None,
                     id: *id,
+                    snr: None,
+                    rssi: None,
                 };
                 self.messages.push_out(reply, *part, view);
             }

@@ -13,8 +13,11 @@ use sha2::{Digest, Sha256};
 use tracing::warn;
 
 use crate::invisible::visible;
+use crate::store::document::{self, Document};
 use crate::store::{self, Durability, StoreError};
 
+/// Of the file's form.
+const VERSION: u64 = 1;
 /// A description is cut here; what is cut is not pinned and not shown.
 const MAX_DESCRIPTION_CHARS: usize = 600;
 
@@ -104,16 +107,16 @@ impl Pins {
     /// Reads them; a broken file is moved aside, and then nothing is offered before it was accepted anew.
     pub fn open(data_dir: &Path) -> Result<Pins, StoreError> {
         let path = data_dir.join("mcp.json");
-        let content = match store::read_json(&path) {
-            Ok(content) => content.unwrap_or_else(|| Content::new(false)),
-            Err(error) => {
-                let aside = store::set_aside(&path)?;
-                warn!(%error, aside = %aside.display(), "mcp.json can't be read; every foreign tool waits for `tombolo mcp accept`");
-                let content = Content::new(true);
-                store::replace_json(&path, &content, Durability::Disk)?;
-                content
-            }
-        };
+        let (content, aside) = document::read_or_set_aside(&path, VERSION)?;
+        let mut content = content.unwrap_or_else(|| Content::new(false));
+        if let Some(aside) = aside {
+            warn!(
+                why = aside.why, aside = %aside.path.display(),
+                "mcp.json makes no sense and is set aside; every foreign tool waits for `tombolo mcp accept`"
+            );
+            content = Content::new(true);
+            store::replace_json(&path, &content, Durability::Disk)?;
+        }
         let read = state(&path);
         Ok(Pins { path, content, read })
     }
@@ -137,7 +140,7 @@ impl Pins {
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         let now = state(&self.path);
         if now != self.read
-            && let Some(content) = store::read_json(&self.path)?
+            && let Document::Whole(content) = document::read(&self.path, VERSION)?
         {
             self.content = content;
             self.read = now;

@@ -214,6 +214,7 @@ pub fn radio_info() -> RadioInfo {
         |num: NodeNum, key| NodeInfo { num: num.0, public_key: Some(key), ..NodeInfo::default() };
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: ME,
         public_key: Some(PublicKey([0x70; 32])),
         owner: NodeInfo { num: ME.0, long_name: "Tombolo Node".to_owned(), ..NodeInfo::default() },
