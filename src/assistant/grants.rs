@@ -17,7 +17,8 @@ pub use form::{
     Authority, CallerGrants, CategoryGrant, Change, GrantError, LONGEST_MS, Standing, ToolGrant,
     ToolMode, Wish,
 };
-use state::{File, State, VERSION, write};
+pub use state::VERSION;
+use state::{File, State, write};
 
 use super::caller::{Assurance, CallerScope, CategorySet, PermissionCategory};
 use crate::clock;

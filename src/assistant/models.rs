@@ -13,7 +13,8 @@ use crate::store::{self, Durability, StoreError, document};
 
 const FILE: &str = "settings.json";
 /// Of the file's form.
-const VERSION: u64 = 1;
+/// Of the form of `settings.json`.
+pub const VERSION: u64 = 1;
 const KEY: &str = "model";
 /// No server's model has a longer name, in bytes.
 const MAX_NAME: usize = 200;

@@ -15,7 +15,8 @@ use crate::store::document::{self, Aside};
 use crate::store::{self, Durability, StoreError};
 
 const FILE: &str = "distress.json";
-const VERSION: u32 = 1;
+/// Of the file's form.
+pub const VERSION: u32 = 1;
 /// Texts that are kept, cleared ones too.
 pub const MOST: usize = 32;
 /// Of those, texts of senders who proved nothing: the rest of the room is for contacts.
@@ -109,6 +110,14 @@ impl DistressBook {
             ring.drain(..ring.len().saturating_sub(most));
         }
         Ok(DistressBook { path, file, warning })
+    }
+
+    /// Has a text the form of the file? What is wrong with it, else. Changes nothing.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn look(text: &[u8]) -> Result<(), String> {
+        serde_json::from_slice::<File>(text).map(|_| ()).map_err(|error| error.to_string())
     }
 
     /// Was that packet recorded? Cleared ones and those that gave way count too.

@@ -13,6 +13,7 @@ mod shown;
 use std::path::{Path, PathBuf};
 
 use self::book::Book;
+pub use self::book::VERSION;
 pub use self::change::Planned;
 use super::inbox::Envelope;
 use crate::assistant::{Assurance, CategorySet, PeerId};

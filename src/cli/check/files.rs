@@ -2,72 +2,97 @@
 //!
 //! Owns a line a file that is there, and what follows where one makes no sense. Changes and moves none of them.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
+use serde::de::IgnoredAny;
+
 use super::{Found, Line};
-use crate::assistant::grants::Grants;
-use crate::assistant::models::ModelChoice;
-use crate::mesh::identity::Contacts;
-use crate::rpc::auth::sessions::Sessions;
+use crate::assistant::{grants, models};
+use crate::mesh::{distress, identity};
+use crate::radio::known;
+use crate::rpc::auth::sessions;
+use crate::store::document::{self, Document};
 
 /// Looks at the text of a file: a note, or what is wrong.
 type Look = fn(&[u8]) -> Result<Option<String>, String>;
 
-/// Each file, how it is looked at, and what a broken one comes to.
-const FILES: [(&str, Look, &str); 4] = [
+/// A file, the newest version of it that this program writes, how it is looked at, and what a broken one comes to.
+type File = (&'static str, u64, Look, &'static str);
+
+const FILES: &[File] = &[
     (
         "contacts.json",
-        |text| Contacts::look(text).map(|()| None),
+        identity::VERSION as u64,
+        |text| identity::Contacts::look(text).map(|()| None),
         "the daemon does not start with it: repair it, or move it away, and contacts without a key in the configuration are \
          pinned anew",
     ),
     (
+        "radio.json",
+        known::VERSION,
+        |text| known::look(text).map(|()| None),
+        "the daemon does not start with it: repair it, or move it away, and the radio that is plugged in next is taken for \
+         the right one",
+    ),
+    (
         "grants.json",
-        Grants::look,
+        grants::VERSION as u64,
+        grants::Grants::look,
         "the next start sets it aside, and nobody has any grants until they are set anew",
     ),
     (
+        "distress.json",
+        distress::VERSION as u64,
+        |text| distress::DistressBook::look(text).map(|()| None),
+        "the next start sets it aside: look into it for calls that nobody has seen",
+    ),
+    (
         "settings.json",
-        |text| ModelChoice::look(text).map(|()| None),
+        models::VERSION,
+        |text| models::ModelChoice::look(text).map(|()| None),
         "the model of the configuration is used until one is chosen again",
     ),
     (
         "sessions.json",
-        |text| match serde_json::from_slice::<Sessions>(text) {
+        sessions::VERSION,
+        |text| match serde_json::from_slice::<sessions::Sessions>(text) {
             Ok(_) => Ok(None),
             Err(error) => Err(error.to_string()),
         },
         "the next start sets it aside, and everybody must log in again",
     ),
+    #[cfg(feature = "mcp")]
+    (
+        "mcp.json",
+        crate::tools::mcp::pins::VERSION,
+        crate::tools::mcp::pins::Pins::look,
+        "the next start sets it aside, and every foreign tool waits for `tombolo mcp accept`",
+    ),
 ];
 
 /// A line for each that is there.
 pub(super) fn lines(data_dir: &Path) -> Vec<Line> {
-    let lines = FILES.iter().filter_map(|(name, look, comes_to)| {
-        Some((*name, found(&data_dir.join(name), *look, comes_to)?))
-    });
-    #[cfg(feature = "mcp")]
-    let lines = lines.chain({
-        let look = crate::tools::mcp::pins::Pins::look;
-        let comes_to =
-            "the next start sets it aside, and every foreign tool waits for `tombolo mcp accept`";
-        found(&data_dir.join("mcp.json"), look, comes_to).map(|found| ("mcp.json", found))
-    });
-    lines.collect()
+    let line = |file: &File| Some((file.0, found(data_dir, file)?));
+    FILES.iter().filter_map(line).collect()
 }
 
-fn found(path: &Path, look: Look, comes_to: &str) -> Option<Found> {
-    let shown = path.display();
-    match std::fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => Some(Found::Bad(format!("{shown} can't be read: {error}"))),
-        Ok(text) => Some(match look(&text) {
-            Ok(None) => Found::Good("can be read".to_owned()),
-            Ok(Some(note)) => Found::Note(note),
-            Err(why) => Found::Bad(format!("{shown} makes no sense: {why}; {comes_to}")),
-        }),
+fn found(data_dir: &Path, &(name, newest, look, comes_to): &File) -> Option<Found> {
+    let path = data_dir.join(name);
+    match document::read::<IgnoredAny>(&path, newest) {
+        Ok(Document::Missing) => return None,
+        // What makes no sense at all is found below, as its owner finds it.
+        Ok(Document::Whole(IgnoredAny) | Document::Broken(_)) => {}
+        Err(error) => {
+            let why = error.source;
+            return Some(Found::Bad(format!("the daemon does not start with it: {why}")));
+        }
     }
+    let shown = path.display();
+    Some(match std::fs::read(&path).map_err(|error| error.to_string()).and_then(|t| look(&t)) {
+        Ok(None) => Found::Good("can be read".to_owned()),
+        Ok(Some(note)) => Found::Note(note),
+        Err(why) => Found::Bad(format!("{shown} makes no sense: {why}; {comes_to}")),
+    })
 }
 
 #[cfg(test)]
@@ -79,7 +104,9 @@ mod tests {
     fn each_file_that_is_there_has_a_line_and_a_broken_one_says_what_follows() {
         let whole = [
             ("contacts.json", "{\"version\":2,\"contacts\":[]}"),
+            ("radio.json", "{\"key\":null,\"node\":\"!70b01001\"}"),
             ("grants.json", "{\"version\":1,\"callers\":{},\"history\":[]}"),
+            ("distress.json", "{\"version\":1,\"texts\":[]}"),
             ("settings.json", "{\"model\":\"qwen3:4b\"}"),
             ("sessions.json", "{\"live\":[],\"ended\":[]}"),
             ("mcp.json", "{\"version\":1,\"servers\":{}}"),
@@ -120,11 +147,17 @@ mod tests {
                 other => format!("{other:?}"),
             }
         };
-        assert!(bad("contacts.json", "{\"version\":3}").contains("newer tombolo (version 3)"));
-        assert!(
-            bad("grants.json", "{\"version\":2,\"callers\":{},\"history\":[]}")
-                .contains("version 2")
-        );
+        for (name, newest, ..) in FILES {
+            let newer = bad(name, &format!("{{\"version\":{}}}", newest + 1));
+            assert!(newer.contains("does not start") && newer.contains("newer tombolo"), "{newer}");
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            let found = lines(folder.path());
+            assert!(
+                matches!(&found[..], [(_, Found::Bad(why))] if why.contains("is a folder")),
+                "{found:?}"
+            );
+        }
         assert!(bad("settings.json", "{\"model\":7}").contains("no name of a model"));
         let closed = "{\"version\":1,\"closed\":true,\"callers\":{},\"history\":[]}";
         assert!(bad("grants.json", closed).contains("broken once"));

@@ -17,7 +17,7 @@ use crate::store::document::{self, Document};
 use crate::store::{self, Durability, StoreError};
 
 /// The version that is written. Version 1 had only pins; it reads as this one.
-const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 /// Longest configured name that is shown, in characters.
 const MAX_NAME: usize = 40;
 

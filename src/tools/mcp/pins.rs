@@ -17,7 +17,8 @@ use crate::store::document::{self, Document};
 use crate::store::{self, Durability, StoreError};
 
 /// Of the file's form.
-const VERSION: u64 = 1;
+/// Of the form of `mcp.json`.
+pub const VERSION: u64 = 1;
 /// A description is cut here; what is cut is not pinned and not shown.
 const MAX_DESCRIPTION_CHARS: usize = 600;
 
