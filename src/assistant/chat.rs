@@ -221,7 +221,7 @@ impl Assistant {
         let mark = self.history.mark();
         let question: String = text.chars().take(MAX_QUESTION_CHARS).collect();
         let setup = self.setup();
-        let (reply, foreign) = self.turn(&setup, &context, &question, observer).await;
+        let (reply, foreign, made_of) = self.turn(&setup, &context, &question, observer).await;
         info!(
             turn = context.turn_id.0,
             status = ?reply.status,
@@ -239,6 +239,7 @@ impl Assistant {
                 backend: reply.backend.clone(),
                 tools: reply.tools.clone(),
                 foreign: Some(foreign),
+                made_of: Some(made_of),
             };
             if let Err(error) = self.history.add_since(key, mark, turn) {
                 error!(%error, "a turn could not be written to its transcript");
@@ -260,14 +261,14 @@ impl Assistant {
         tokio::task::spawn_blocking(move || history.tend());
     }
 
-    /// The reply, and whether it may be made of foreign words.
+    /// The reply, whether it may be made of foreign words, and what went into the earlier turns that it may be made of.
     async fn turn(
         &self,
         setup: &Setup,
         context: &ChatContext,
         question: &str,
         observer: &dyn Observer,
-    ) -> (ChatReply, bool) {
+    ) -> (ChatReply, bool, CategorySet) {
         let scope = &self.guard.grants.usable(context.scope.clone());
         let registry = self.registry();
         let offered = self.guard.without_never(registry.clone(), scope);
@@ -305,8 +306,8 @@ impl Assistant {
                 outcome = running => Ok(outcome),
             }
         };
-        let reasons = walk.reasons;
-        match ended {
+        let (reasons, made_of) = (walk.reasons, walk.kept.made_of);
+        let (reply, foreign) = match ended {
             Ok(Outcome { status, text, backend, tools, foreign }) => {
                 (ChatReply { status, text, backend: backend.to_owned(), tools, reasons }, foreign)
             }
@@ -315,7 +316,8 @@ impl Assistant {
                 let (text, tools) = (text.to_owned(), ledger.take());
                 (ChatReply { status, text, backend: String::new(), tools, reasons }, false)
             }
-        }
+        };
+        (reply, foreign, made_of)
     }
 
     /// The caller's own transcript, oldest first; nothing else can be asked for.
@@ -376,12 +378,15 @@ impl Assistant {
 /// What of a turn no cloud leg is given, with a history of which these categories went into each entry.
 fn kept_of(tools: &ToolRegistry, kept: &CategorySet, history: &[CategorySet]) -> Kept {
     let tools = tools.all().filter(|tool| kept.contains(&tool.category));
+    let of = |entries: &mut dyn Iterator<Item = &CategorySet>| entries.flatten().copied().collect();
     let past = history.iter().enumerate().filter(|(_, of)| !of.is_disjoint(kept));
     Kept {
         categories: kept.clone(),
         tools: tools.map(|tool| tool.name.to_string()).collect(),
         past: past.map(|(place, _)| place).collect(),
-        seen: CategorySet::new(),
+        public_past: of(&mut history.iter().filter(|of| of.is_disjoint(kept))),
+        whole_past: of(&mut history.iter()),
+        ..Kept::default()
     }
 }
 

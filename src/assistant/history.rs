@@ -286,11 +286,14 @@ impl History {
     pub fn given(&self, key: &HistoryKey) -> Given {
         let transcript = self.shown(key);
         let mut given = Given::default();
+        let mut before = CategorySet::new();
         if let Some(summary) = &transcript.summary {
             given.add(Turn::Summary(summary.text.clone()), &summary.categories);
+            before.clone_from(&summary.categories);
         }
         for turn in transcript.verbatim() {
-            let categories = turn.categories().collect();
+            let categories = turn.categories(&before);
+            before.extend(categories.iter().copied());
             given.add(Turn::User(turn.question.clone()), &categories);
             let text = turn.answer.clone();
             given.add(Turn::Assistant { text, calls: Vec::new(), raw: None }, &categories);

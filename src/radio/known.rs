@@ -18,8 +18,7 @@ use crate::store::{self, Durability, StoreError};
 
 const FILE: &str = "radio.json";
 /// Of the file's form.
-/// Of the form of `radio.json`.
-pub const VERSION: u64 = 1;
+const VERSION: u64 = 1;
 
 /// What is kept of a radio.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,14 +93,6 @@ pub enum NotAccepted {
     /// It could not be written down, so it is not accepted.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// Has a text the form of `radio.json`? Changes nothing.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn look(text: &[u8]) -> Result<(), String> {
-    serde_json::from_slice::<Identity>(text).map(|_| ()).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Default)]

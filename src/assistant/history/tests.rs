@@ -38,6 +38,7 @@ fn turn(id: usize, text: &str) -> StoredTurn {
         backend: "scripted".to_owned(),
         tools: Vec::new(),
         foreign: None,
+        made_of: Some(CategorySet::new()),
     }
 }
 

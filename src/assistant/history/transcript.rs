@@ -52,6 +52,10 @@ pub struct StoredTurn {
     /// from a time when nobody noted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<bool>,
+    /// The categories of the tools whose results went into the earlier turns that the answer may be made of. `None`: it is
+    /// from a time when nobody noted it, so all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_of: Option<CategorySet>,
 }
 
 /// What is left of turns that no model is given verbatim any more.
@@ -287,7 +291,10 @@ impl Fold {
     pub(super) fn line(&self, text: &str) -> Line {
         let mut categories =
             self.before.as_ref().map_or_else(CategorySet::new, |before| before.categories.clone());
-        categories.extend(self.turns.iter().flat_map(StoredTurn::categories));
+        for turn in &self.turns {
+            let of = turn.categories(&categories);
+            categories.extend(of);
+        }
         let foreign = self.before.as_ref().is_some_and(|before| before.foreign)
             || self.turns.iter().any(StoredTurn::is_foreign);
         let first = self.turns.first().map_or(0, |turn| turn.at);
@@ -321,9 +328,10 @@ impl StoredTurn {
         self.foreign.unwrap_or_else(|| self.tools.iter().any(ToolRecord::ran))
     }
 
-    /// The categories of the tools whose results the answer may hold.
-    pub fn categories(&self) -> impl Iterator<Item = crate::assistant::PermissionCategory> {
-        self.tools.iter().filter(|tool| tool.ran()).filter_map(|tool| tool.category)
+    /// The categories of the tools whose results the answer may hold, where `before` went into the turns before it.
+    pub fn categories(&self, before: &CategorySet) -> CategorySet {
+        let ran = self.tools.iter().filter(|tool| tool.ran()).filter_map(|tool| tool.category);
+        ran.chain(self.made_of.as_ref().unwrap_or(before).iter().copied()).collect()
     }
 }
 

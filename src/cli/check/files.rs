@@ -1,6 +1,6 @@
 //! The files that the node writes for itself, as the next start will find them.
 //!
-//! Owns a line a file that is there, and what follows where one makes no sense. Changes and moves none of them.
+//! Owns a line a file that is there, and what follows where one makes no sense; `radio.json` is in the radio's own line. Changes and moves none of them.
 
 use std::path::Path;
 
@@ -9,7 +9,6 @@ use serde::de::IgnoredAny;
 use super::{Found, Line};
 use crate::assistant::{grants, models};
 use crate::mesh::{distress, identity};
-use crate::radio::known;
 use crate::rpc::auth::sessions;
 use crate::store::document::{self, Document};
 
@@ -26,13 +25,6 @@ const FILES: &[File] = &[
         |text| identity::Contacts::look(text).map(|()| None),
         "the daemon does not start with it: repair it, or move it away, and contacts without a key in the configuration are \
          pinned anew",
-    ),
-    (
-        "radio.json",
-        known::VERSION,
-        |text| known::look(text).map(|()| None),
-        "the daemon does not start with it: repair it, or move it away, and the radio that is plugged in next is taken for \
-         the right one",
     ),
     (
         "grants.json",
@@ -104,7 +96,6 @@ mod tests {
     fn each_file_that_is_there_has_a_line_and_a_broken_one_says_what_follows() {
         let whole = [
             ("contacts.json", "{\"version\":2,\"contacts\":[]}"),
-            ("radio.json", "{\"key\":null,\"node\":\"!70b01001\"}"),
             ("grants.json", "{\"version\":1,\"callers\":{},\"history\":[]}"),
             ("distress.json", "{\"version\":1,\"texts\":[]}"),
             ("settings.json", "{\"model\":\"qwen3:4b\"}"),
