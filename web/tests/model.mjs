@@ -22,6 +22,8 @@ export class ScriptedModel {
   names = ['qwen2.5-coder:7b'];
   /** The model that was asked last. */
   last = '';
+  /** The tools that it was offered then. @type {string[]} */
+  offered = [];
 
   /**
    * Says this next; with nothing to say it says how it is.
@@ -114,6 +116,7 @@ async function ollama(model, path, body, gone) {
     case '/api/ps': return { models: [] };
     case '/api/chat': {
       model.last = name;
+      model.offered = (body.tools ?? []).map((/** @type {any} */ tool) => String(tool.function?.name));
       const waiting = body.messages?.at(-1)?.role === 'tool' ? afterTool.get(model) : undefined;
       const line = waiting ?? (await model.next(gone));
       if (line === null) return null;

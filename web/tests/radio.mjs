@@ -27,6 +27,12 @@ export function keyOf(name) {
   return createHash('sha256').update(`simulated public key of ${name}`).digest('base64');
 }
 
+/** Its fingerprint, as operators compare it. @param {string} name */
+export function printOf(name) {
+  const digest = createHash('sha256').update(Buffer.from(keyOf(name), 'base64')).digest('hex');
+  return digest.slice(0, 16).match(/.{4}/g)?.join(' ') ?? '';
+}
+
 /** The line of `allowed_contacts` that makes a peer a contact with its key. @param {string} name @param {string} id */
 export function contact(name, id) {
   return `{ id = "${id}", key = "${keyOf(name)}", name = "${name}" }`;
