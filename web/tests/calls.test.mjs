@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { ask, chatFrame, logIn, missing, openBrowser, openPage, PHONE, WIDE } from './browser.mjs';
 import { keyOf } from './radio.mjs';
-import { noDaemon, startDriven } from './server.mjs';
+import { linked, noDaemon, startDriven } from './server.mjs';
 
 /** @import { Browser, Page } from 'playwright-core' */
 
@@ -131,7 +131,7 @@ describe('calls that wait', { skip: missing || noDaemon }, () => {
     await server.up();
     await page.waitForFunction(() => document.getElementById('stale')?.textContent === '');
     await card.waitFor({ state: 'detached' });
-    await page.locator('#radio', { hasText: '!70b01001' }).waitFor({ timeout: 40_000 });
+    await linked(server);
     await radio.say('Ana', `!ai ok ${code}`);
     assert.equal((await radio.hears('Ana', before + 2))[before + 1], 'Nothing to confirm.');
     assert.ok(!notes().includes(text));

@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { chatFrame, missing, openBrowser, openPage, OUTPUT, PHONE, WIDE } from './browser.mjs';
 import { MESH } from './radio.mjs';
-import { noDaemon, PASSWORD, startDriven } from './server.mjs';
+import { linked, noDaemon, PASSWORD, startDriven } from './server.mjs';
 
 /** @import { Browser } from 'playwright-core' */
 
@@ -122,7 +122,7 @@ describe('the whole first run', { skip: missing || noDaemon }, () => {
       await page.locator('#contacts', { hasText: 'Ana' }).waitFor({ state: 'attached' });
       assert.equal(await page.locator('.card').count(), 0);
       model.say('Low water is at four.');
-      await page.locator('#radio', { hasText: '!70b01001' }).waitFor({ state: 'attached', timeout: 40_000 });
+      await linked(server);
       await radio.say('Ana', '!ai when is low water?');
       assert.equal((await radio.hears('Ana', 2))[1], 'Low water is at four.');
       assert.equal(model.last, 'llama3.2:3b');

@@ -19,6 +19,8 @@ export const PASSWORD = 'a long enough password';
 export const noDaemon = process.env.TOMBOLO_BIN ? false : 'TOMBOLO_BIN names no daemon';
 /** A daemon that is not ready by then will not be. */
 const START_MS = 20_000;
+/** Nor is a radio that is not found by then. */
+const LINK_MS = 60_000;
 
 /**
  * @typedef {object} Server
@@ -72,6 +74,7 @@ export async function startServer({ fresh = false, ...setting } = {}) {
 export async function startDriven(options = {}) {
   const server = await startServer({ driven: true, ...options });
   if (server.radio === null) throw new Error('only with the daemon');
+  if (options.off !== true) await linked(server);
   return { ...server, radio: server.radio };
 }
 
@@ -169,6 +172,20 @@ async function daemon(binary, { driven = false, off = false, mesh, models, conta
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * Waits until the daemon has its radio.
+ * @param {Server} server
+ */
+export async function linked({ origin }) {
+  const until = Date.now() + LINK_MS;
+  for (;;) {
+    const body = await fetch(`${origin}/healthz`).then((response) => response.json(), () => null);
+    if (body?.link?.connected === true) return;
+    if (Date.now() > until) throw new Error(`no radio: ${JSON.stringify(body)}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 /** @param {string} origin */
