@@ -11,7 +11,7 @@
 /** @import { LogLine, MeshEvent, Pending } from '../rpc.d.ts' */
 import { isRecord, RpcFailure } from '../aiui/rpc.js';
 import { CHANGED, MESH, NAMES, PARTS } from './parts.js';
-import { EventStream } from './stream.js';
+import { SharedStream } from './shared.js';
 
 const POLL_MS = 3000;
 const HIDDEN_POLL_MS = 30_000;
@@ -53,7 +53,7 @@ export class Feed {
   #asking = false;
   #boot = '';
   #ended = new AbortController();
-  /** @type {EventStream} */
+  /** @type {SharedStream} */
   #stream;
 
   /** What happens, for those who must say it at once. @type {(event: MeshEvent) => void} */
@@ -73,12 +73,13 @@ export class Feed {
     document.addEventListener('visibilitychange', () => this.#seen(), { signal });
     window.addEventListener('online', () => this.now(), { signal });
     window.addEventListener('pageshow', () => this.now(), { signal });
-    this.#stream = new EventStream({
+    this.#stream = new SharedStream({
       event: (name, data) => this.#take(name, data),
       alive: () => this.#alive(),
       state: (state) => this.#streamed(state),
       unauthorised: () => void this.#unauthorised(),
-    });
+    }, client.role);
+    if (document.hidden) this.#seen();
     void this.#ask();
   }
 
