@@ -19,6 +19,8 @@ const HIDDEN_POLL_MS = 30_000;
 const HIDDEN_REST_MS = 60_000;
 /** No part is asked for more often. */
 const LEAST_MS = 1000;
+/** Nor is told more often what is known. */
+const TELL_MS = 100;
 /** Without an answer for this long, what is shown is called old. */
 export const STALE_MS = 10_000;
 /** Kept of the log and of the mesh's events; the oldest go. */
@@ -50,6 +52,8 @@ export class Feed {
   #timer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #telling;
+  /** When it was last told, by this machine's clock. */
+  #told = 0;
   #asking = false;
   #boot = '';
   #ended = new AbortController();
@@ -329,10 +333,12 @@ export class Feed {
 
   #tell() {
     if (this.#telling !== undefined || this.#ended.signal.aborted) return;
+    // The first is told at once, those soon after it together.
     this.#telling = setTimeout(() => {
       this.#telling = undefined;
+      this.#told = Date.now();
       if (!this.#ended.signal.aborted) this.#listener(this.#snapshot);
-    }, 100);
+    }, Math.min(Math.max(this.#told + TELL_MS - Date.now(), 0), TELL_MS));
   }
 }
 
