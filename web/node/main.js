@@ -148,6 +148,6 @@ function said(event) {
     const [tone, word] = securityKind(event.kind);
     if (tone !== 'plain') notice(`Security: ${word}, ${visibleName(event.from)}.`, tone);
   } else if (event.event === 'paired') {
-    notice(`${visibleName(event.name)} is paired: key pinned and confirmed.`);
+    notice(`${visibleName(event.name)} is paired: key pinned and confirmed.`, 'good', `paired ${event.name}`);
   }
 }

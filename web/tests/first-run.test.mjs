@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { chatFrame, missing, openBrowser, openPage, OUTPUT, PHONE, WIDE } from './browser.mjs';
-import { MESH } from './radio.mjs';
+import { MESH, printOf } from './radio.mjs';
 import { linked, noDaemon, PASSWORD, startDriven } from './server.mjs';
 
 /** @import { Browser } from 'playwright-core' */
@@ -83,6 +83,8 @@ describe('the whole first run', { skip: missing || noDaemon }, () => {
       await radio.say('Ana', shown);
       await step.locator('.judged', { hasText: 'Ana' }).getByText('!a1b2c3d4').waitFor({ timeout: 40_000 });
       assert.equal(await step.locator('.judged').count(), 1);
+      await page.locator('#notices', { hasText: `its key ${printOf('Ana')} is pinned and confirmed` }).waitFor();
+      assert.equal(await page.locator('#notices', { hasText: 'Ana is paired' }).locator('.notice', { hasText: 'is paired' }).count(), 1, 'said once');
       await radio.hears('Ana', 1);
       assert.deepEqual(radio.heard('Mallory'), []);
       await step.getByRole('button', { name: 'Continue' }).click();
