@@ -180,7 +180,7 @@ export class MockOperator {
     } else if (typeof params.trusted_only === 'boolean') assistant.trusted_only = params.trusted_only;
     else if (typeof params.enabled === 'boolean') assistant.enabled = params.enabled;
     else if (typeof params.model === 'string') {
-      if (!assistant.models.includes(params.model)) throw wrong('model', `Ollama has no model ${params.model}`);
+      if (!assistant.models.includes(params.model)) throw wrong('model', `there is no model "${params.model}"; there is: ${assistant.models.join(', ')}`);
       assistant.model = { name: params.model, source: 'node' };
     } else throw new Refused('invalid_params', 'exactly one change is needed');
     this.changed('contacts');
