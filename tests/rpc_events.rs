@@ -270,6 +270,33 @@ async fn a_turn_is_followed_by_its_own_session_only_and_no_text_is_in_it() {
 }
 
 #[tokio::test]
+async fn a_call_that_waits_and_one_that_waits_no_more_are_told_at_once() {
+    let folder = folder();
+    let node = Node::start(folder.path()).await;
+    let session = node.login(None).await;
+    let call = async |method: &str, params: Value| {
+        let answer = node.rpc(method, params).session(&session).send().await;
+        assert_eq!(answer.status, 200, "{method}: {}", answer.body);
+        answer.json()["result"].clone()
+    };
+    let ask = json!({ "caller": "operator", "tool": "system_disk_status", "mode": "ask" });
+    call("assistant.grants-set", ask).await;
+    let mut page = listen(&node, &session).await;
+    let mut waiting = Vec::new();
+    for turn in ["t-1", "t-2"] {
+        let reply = call("assistant.chat", json!({ "text": "disk", "turn_id": turn })).await;
+        waiting.push(reply["pending"]["id"].clone());
+        assert_eq!(page.until("pending").await.data, json!({ "count": waiting.len() }));
+    }
+    for left in [1, 0] {
+        let params = json!({ "id": waiting.pop(), "approve": false });
+        call("assistant.confirm-tool", params).await;
+        assert_eq!(page.until("pending").await.data, json!({ "count": left }));
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_stream_ends_with_its_session_and_with_the_daemon() {
     let folder = folder();
     let node = Node::start(folder.path()).await;

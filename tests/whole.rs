@@ -48,4 +48,5 @@ mod rpc_pages;
 mod rpc_refusals;
 mod rpc_roles;
 mod rpc_sessions;
+mod sim_command;
 mod tools;

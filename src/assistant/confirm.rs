@@ -213,6 +213,7 @@ impl Confirmations {
             drop_of(&mut waiting, caller);
         }
         if waiting.len() >= MAX_WAITING {
+            self.count(&waiting);
             return Err("too many calls wait for a confirmation".to_owned());
         }
         let (told, listener) = oneshot::channel();
@@ -232,7 +233,8 @@ impl Confirmations {
             expires: Instant::now() + WINDOW,
             listener: Some(listener),
         });
-        self.count(&waiting);
+        // Also where it took another's place, and so many wait as before.
+        self.count.send_replace(waiting.len());
         Ok(())
     }
 
@@ -321,7 +323,7 @@ impl Confirmations {
         self.count(&waiting);
     }
 
-    /// How many wait, each time that it changes.
+    /// How many wait, each time that it changes, or that others wait than did.
     pub fn watch(&self) -> watch::Receiver<usize> {
         self.count.subscribe()
     }

@@ -1,6 +1,8 @@
 //! `tombolo sim`: only the simulated radio, for any Meshtastic client.
 //!
-//! Owns the arguments and what is printed. The radio itself is in `sim`.
+//! Owns the arguments and what is printed. The radio itself is in `sim`, what may be commanded in `sim::acts`.
+
+mod control;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -27,6 +29,11 @@ pub struct Args {
     /// Who is in the mesh, and who says what when (TOML).
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
+    /// Read commands from standard input, one JSON object a line, for instance
+    /// {"say": {"peer": "Ana", "text": "!ai ping"}}. Each done one is answered with "line N: done". The end of
+    /// the input ends the simulator.
+    #[arg(long)]
+    control: bool,
 }
 
 /// Runs until it is interrupted.
@@ -42,6 +49,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn serve(args: Args, scenario: Option<Scenario>) -> anyhow::Result<()> {
     let config = scenario.as_ref().map_or_else(SimConfig::default, |s| s.config.clone());
+    let mesh = config.clone();
     let (num, name) = (config.num, config.name.clone());
     let peers: Vec<_> = config.peers.iter().map(|p| format!("{} {}", p.name, p.num)).collect();
     let sim = Sim::start(config);
@@ -72,10 +80,18 @@ async fn serve(args: Args, scenario: Option<Scenario>) -> anyhow::Result<()> {
         // Escaped: what a client sends must not steer the terminal.
         print(&format!("{peer} hears{place}: {}", heard.text.escape_debug()));
     });
+    let controlled = async {
+        if args.control {
+            control::obey(&sim, &mesh).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
         () = playing => {}
         () = following => {}
+        () = controlled => {}
         result = tokio::signal::ctrl_c() => result?,
         _ = terminated.recv() => {}
     }

@@ -6,6 +6,7 @@
 //! All time is Tokio's: with a paused clock and in-process clients an hour takes a moment. The
 //! airtime of each packet is spent as on the real air; [`SimConfig::speed`] shortens that.
 
+mod acts;
 mod admin;
 mod air;
 mod client;
@@ -37,6 +38,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::node::{NodeNum, PacketId, PublicKey};
+pub use acts::Act;
 pub use air::Transmission;
 pub use client::AtDoor;
 pub use config::{SimChannel, SimConfig, SimPeer, key_for};

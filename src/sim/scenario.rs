@@ -1,7 +1,7 @@
 //! A scenario file: who is in the simulated mesh, and who says what when.
 //!
-//! Owns the file's form and its errors, and playing it. Everything is checked when it is read, so
-//! that nothing in it can stop a running simulation. Times are in seconds after the start:
+//! Owns the file's form and its errors, and playing it; what can happen is in `acts`. Everything is checked
+//! when it is read, so that nothing in it can stop a running simulation. Times are in seconds after the start:
 //! ```toml
 //! seed = 1                 # also: speed, hop_loss, duplicates, collisions, stolen
 //! [radio]
@@ -18,6 +18,10 @@
 //! at = 60
 //! peer = "Ana"
 //! reachable = false        # or: drop_acks, forgets_our_key, loss
+//! [[learn_key]]            # our radio holds that peer's key for the number, as from a NodeInfo
+//! at = 80
+//! id = "!0bad0001"
+//! peer = "Ana"
 //! [[reboot]]
 //! at = 90
 //! downtime = 5
@@ -34,13 +38,13 @@ use tombolo_hw::lora::Modem;
 use tombolo_hw::preset::Preset;
 use tombolo_hw::region::Region;
 
+use super::Sim;
+use super::acts::{
+    Act, ChangeLine, DropLine, LearnKeyLine, Line, RebootLine, SayLine, When, chance, seconds,
+};
 use super::config::{SimChannel, SimConfig, SimPeer};
-use super::peers::text_data;
-use super::{SayTo, Saying, Sim, air};
 use crate::node::{NodeNum, PublicKey};
 
-/// The longest time in a scenario: a year, in seconds.
-const MAX_SECONDS: f64 = 31_536_000.0;
 /// Most peers.
 const MAX_PEERS: usize = 1000;
 
@@ -68,14 +72,6 @@ struct Step {
     act: Act,
 }
 
-#[derive(Debug, Clone)]
-enum Act {
-    Say { peer: String, saying: Saying },
-    Change { peer: String, change: ChangeLine },
-    Reboot { downtime: Duration },
-    DropLink,
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -89,6 +85,7 @@ struct File {
     peer: Vec<PeerLine>,
     say: Vec<SayLine>,
     change: Vec<ChangeLine>,
+    learn_key: Vec<LearnKeyLine>,
     reboot: Vec<RebootLine>,
     drop_link: Vec<DropLine>,
 }
@@ -135,42 +132,6 @@ fn yes() -> bool {
     true
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SayLine {
-    at: f64,
-    every: Option<f64>,
-    peer: String,
-    text: String,
-    channel: Option<u32>,
-    claims: Option<NodeNum>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ChangeLine {
-    at: f64,
-    peer: String,
-    reachable: Option<bool>,
-    drop_acks: Option<bool>,
-    forgets_our_key: Option<bool>,
-    loss: Option<f32>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RebootLine {
-    at: f64,
-    #[serde(default)]
-    downtime: f64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DropLine {
-    at: f64,
-}
-
 impl Scenario {
     /// Reads and checks a file.
     ///
@@ -197,24 +158,11 @@ impl Scenario {
             config.peers = peers(file.peer, modem)?;
         }
         let mut steps = Vec::new();
-        for line in file.say {
-            known(&config, &line.peer)?;
-            steps.push(say(line)?);
-        }
-        for line in file.change {
-            known(&config, &line.peer)?;
-            chance("loss", line.loss.unwrap_or(0.0))?;
-            let at = seconds("at", line.at)?;
-            let act = Act::Change { peer: line.peer.clone(), change: line };
-            steps.push(Step { at, every: None, act });
-        }
-        for line in file.reboot {
-            let act = Act::Reboot { downtime: seconds("downtime", line.downtime)? };
-            steps.push(Step { at: seconds("at", line.at)?, every: None, act });
-        }
-        for line in file.drop_link {
-            steps.push(Step { at: seconds("at", line.at)?, every: None, act: Act::DropLink });
-        }
+        plan(&mut steps, "say", file.say, &config)?;
+        plan(&mut steps, "change", file.change, &config)?;
+        plan(&mut steps, "learn_key", file.learn_key, &config)?;
+        plan(&mut steps, "reboot", file.reboot, &config)?;
+        plan(&mut steps, "drop_link", file.drop_link, &config)?;
         Ok(Scenario { config, steps })
     }
 
@@ -227,25 +175,33 @@ impl Scenario {
             let Some(place) = next.map(|(place, _)| place) else { return };
             let mut step = steps.remove(place);
             tokio::time::sleep_until(begun + step.at).await;
-            match step.act.clone() {
-                Act::Say { peer, saying } => {
-                    sim.say_with(&peer, saying);
-                }
-                Act::Change { peer, change } => sim.set_peer(&peer, |spec| {
-                    spec.reachable = change.reachable.unwrap_or(spec.reachable);
-                    spec.drop_acks = change.drop_acks.unwrap_or(spec.drop_acks);
-                    spec.forgets_our_key = change.forgets_our_key.unwrap_or(spec.forgets_our_key);
-                    spec.loss = change.loss.unwrap_or(spec.loss);
-                }),
-                Act::Reboot { downtime } => sim.reboot(downtime),
-                Act::DropLink => sim.drop_link(),
-            }
+            step.act.perform(sim);
             if let Some(every) = step.every {
                 step.at += every;
                 steps.push(step);
             }
         }
     }
+}
+
+/// Adds the steps of one kind of table.
+fn plan<L: Line>(
+    steps: &mut Vec<Step>,
+    table: &str,
+    lines: Vec<L>,
+    config: &SimConfig,
+) -> Result<(), String> {
+    for line in lines {
+        let When { at, every } = line.when();
+        let at = at.ok_or_else(|| format!("[[{table}]] needs `at`, in seconds after the start"))?;
+        let at = seconds("at", at)?;
+        let every = every.map(|every| seconds("every", every)).transpose()?;
+        if every.is_some_and(|every| every.is_zero()) {
+            return Err("every is more than 0 seconds".to_owned());
+        }
+        steps.push(Step { at, every, act: line.act(config)? });
+    }
+    Ok(())
 }
 
 fn radio(config: &mut SimConfig, line: RadioLine) -> Result<(), String> {
@@ -325,48 +281,6 @@ fn peers(lines: Vec<PeerLine>, modem: Option<Modem>) -> Result<Vec<SimPeer>, Str
         });
     }
     Ok(peers)
-}
-
-fn say(line: SayLine) -> Result<Step, String> {
-    let to = match line.channel {
-        None => SayTo::Direct,
-        Some(index @ 0..=7) => SayTo::Channel(index),
-        Some(_) => return Err("channel is 0 to 7; left out, it is a direct message".to_owned()),
-    };
-    let data = text_data(line.text.as_bytes(), 0, false);
-    if air::frame_len(&data, to == SayTo::Direct).is_none() {
-        return Err(format!("`{}…` is too long for one packet", first_words(&line.text)));
-    }
-    let every = line.every.map(|every| seconds("every", every)).transpose()?;
-    if every.is_some_and(|e| e.is_zero()) {
-        return Err("every is more than 0 seconds".to_owned());
-    }
-    let saying = Saying { claims: line.claims, ..Saying::new(to, line.text) };
-    Ok(Step { at: seconds("at", line.at)?, every, act: Act::Say { peer: line.peer, saying } })
-}
-
-fn first_words(text: &str) -> String {
-    text.chars().take(30).collect()
-}
-
-fn known(config: &SimConfig, peer: &str) -> Result<(), String> {
-    if config.peers.iter().any(|p| p.name == peer) {
-        return Ok(());
-    }
-    let names: Vec<_> = config.peers.iter().map(|p| p.name.as_str()).collect();
-    Err(format!("no peer `{peer}`: {}", names.join(", ")))
-}
-
-fn seconds(key: &str, value: f64) -> Result<Duration, String> {
-    if (0.0..=MAX_SECONDS).contains(&value) {
-        Ok(Duration::from_secs_f64(value))
-    } else {
-        Err(format!("{key} is seconds, from 0 to {MAX_SECONDS}"))
-    }
-}
-
-fn chance(key: &str, value: f32) -> Result<f32, String> {
-    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(format!("{key} is from 0 to 1")) }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ const NODE: &[File] = files!("node":
     "confusable.js" "contacts.js" "disk.js" "distress.js" "exact.js" "feed.js" "form.js" "glance.js" "grants.js"
     "history.js" "icon.svg" "keyed.js" "keys.js" "lines.js" "log.js" "main.js" "messages.js"
     "node.css" "nodes.js" "notice.js" "panel.js" "panels.css" "parts.js" "pending.js" "people.js" "person.js"
-    "progress.js" "radio.js" "security.js" "settings.js" "setup.js" "stream.js" "summary.js"
+    "progress.js" "radio.js" "security.js" "settings.js" "setup.js" "shared.js" "start.js" "stream.js" "summary.js"
     "units.js" "views.css" "views.js"
 );
 const AIUI: &[File] = files!("aiui":

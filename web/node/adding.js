@@ -192,7 +192,7 @@ export class Pairing {
     this.#instruct();
     const paired = contacts.find((contact) => contact.name === this.#wanted && contact.pin === 'confirmed' && !this.#before.has(pinOf(contact)));
     if (paired === undefined) return;
-    notice(`${visibleName(paired.name)} is paired: its key ${paired.fingerprint ?? ''} is pinned and confirmed.`);
+    notice(`${visibleName(paired.name)} is paired: its key ${paired.fingerprint ?? ''} is pinned and confirmed.`, 'good', `paired ${paired.name}`);
     this.#end();
     this.#done();
   }

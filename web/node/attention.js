@@ -118,5 +118,13 @@ function withLater(card, later) {
 export async function stopAll(context, resume) {
   const result = await context.client.call('mesh.stop-all', resume ? { resume } : {});
   context.feed.refresh('status', 'messages');
-  notice(resume ? 'Questions are taken again.' : `Stopped: ${result.turns} answers ended, ${result.parts} parts withdrawn.`, resume ? 'good' : 'wait');
+  notice(resume ? 'Questions are taken again.' : `Stopped: ${counted(result.turns, 'answer')} ended, ${counted(result.parts, 'part')} withdrawn.`, resume ? 'good' : 'wait');
+}
+
+/**
+ * @param {number} count
+ * @param {string} what
+ */
+function counted(count, what) {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }

@@ -54,7 +54,8 @@ export function barChart({ title, said, unit, labels, series, limits = [], forma
     if (series.every(({ values }) => values[n] === null || values[n] === undefined)) {
       svg.append(node('line', { class: 'chart-unknown', x1: x + step * 0.3, x2: x + step * 0.7, y1: y(0) - 3, y2: y(0) - 3 }));
     }
-    if (n % 4 === 0) svg.append(node('text', { class: 'chart-scale', x: x + step / 2, y: HEIGHT - 6, 'text-anchor': 'middle' }, label));
+    // The first begins where its bar does: in the middle of it, it would run into the scale.
+    if (n % 4 === 0) svg.append(node('text', { class: 'chart-scale', x: n === 0 ? x : x + step / 2, y: HEIGHT - 6, 'text-anchor': n === 0 ? 'start' : 'middle' }, label));
   });
   for (const { at, word } of near) {
     svg.append(

@@ -11,7 +11,7 @@
 /** @import { LogLine, MeshEvent, Pending } from '../rpc.d.ts' */
 import { isRecord, RpcFailure } from '../aiui/rpc.js';
 import { CHANGED, MESH, NAMES, PARTS } from './parts.js';
-import { EventStream } from './stream.js';
+import { SharedStream } from './shared.js';
 
 const POLL_MS = 3000;
 const HIDDEN_POLL_MS = 30_000;
@@ -19,6 +19,8 @@ const HIDDEN_POLL_MS = 30_000;
 const HIDDEN_REST_MS = 60_000;
 /** No part is asked for more often. */
 const LEAST_MS = 1000;
+/** Nor is told more often what is known. */
+const TELL_MS = 100;
 /** Without an answer for this long, what is shown is called old. */
 export const STALE_MS = 10_000;
 /** Kept of the log and of the mesh's events; the oldest go. */
@@ -50,10 +52,12 @@ export class Feed {
   #timer;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #telling;
+  /** When it was last told, by this machine's clock. */
+  #told = 0;
   #asking = false;
   #boot = '';
   #ended = new AbortController();
-  /** @type {EventStream} */
+  /** @type {SharedStream} */
   #stream;
 
   /** What happens, for those who must say it at once. @type {(event: MeshEvent) => void} */
@@ -73,12 +77,13 @@ export class Feed {
     document.addEventListener('visibilitychange', () => this.#seen(), { signal });
     window.addEventListener('online', () => this.now(), { signal });
     window.addEventListener('pageshow', () => this.now(), { signal });
-    this.#stream = new EventStream({
+    this.#stream = new SharedStream({
       event: (name, data) => this.#take(name, data),
       alive: () => this.#alive(),
       state: (state) => this.#streamed(state),
       unauthorised: () => void this.#unauthorised(),
-    });
+    }, client.role);
+    if (document.hidden) this.#seen();
     void this.#ask();
   }
 
@@ -331,10 +336,12 @@ export class Feed {
 
   #tell() {
     if (this.#telling !== undefined || this.#ended.signal.aborted) return;
+    // The first is told at once, those soon after it together.
     this.#telling = setTimeout(() => {
       this.#telling = undefined;
+      this.#told = Date.now();
       if (!this.#ended.signal.aborted) this.#listener(this.#snapshot);
-    }, 100);
+    }, Math.min(Math.max(this.#told + TELL_MS - Date.now(), 0), TELL_MS));
   }
 }
 

@@ -92,7 +92,7 @@ export class Lines {
       this.#byKey.set(line.key, line);
       if (known !== undefined) {
         // The time may not change, so neither does the place.
-        this.#lines[this.#lines.indexOf(known)] = line;
+        this.#lines[this.#lines.lastIndexOf(known)] = line;
         continue;
       }
       sorted &&= line.at >= (this.#lines.at(-1)?.at ?? 0);

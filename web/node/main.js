@@ -1,16 +1,16 @@
 /**
- * Starts the node page: gets the operator in, puts the chat into its frame, keeps the status up to date.
+ * The node page while there is a session: puts the chat into its frame, keeps the status up to date.
  *
  * Owns what of the page is there when, and that a lost session ends everything that ran on it.
  */
 
+/** @import { RpcClient } from '../aiui/rpc.js' */
 /** @import { Context } from './panel.js' */
 /** @import { Snapshot } from './parts.js' */
 /** @import { MeshEvent } from '../rpc.d.ts' */
 import { Conversation } from '../aiui/conversation.js';
 import { byId, element } from '../aiui/element.js';
-import { RpcClient } from '../aiui/rpc.js';
-import { enter, mark } from '../aiui/session.js';
+import { mark } from '../aiui/session.js';
 import { visibleName } from '../aiui/untrusted.js';
 import { airtimePanel } from './airtime.js';
 import { assistantPanel } from './assistant.js';
@@ -33,8 +33,6 @@ import { securityKind, securityPanel } from './security.js';
 import { duration } from './units.js';
 import { Views } from './views.js';
 
-const client = new RpcClient();
-const entry = byId('entry', HTMLElement);
 const page = byId('node', HTMLElement);
 const chatPane = byId('chat-pane', HTMLElement);
 const statusPane = byId('status-pane', HTMLElement);
@@ -45,9 +43,12 @@ byId('brand-mark', HTMLElement).append(mark());
 
 /**
  * One login, from its begin to its end. Resolves with what to say at the next one.
+ * @param {RpcClient} client
+ * @param {boolean} first the password was set just now
  * @returns {Promise<string>}
  */
-async function session() {
+export async function session(client, first) {
+  if (first) setupBegun();
   const operator = client.role === 'operator';
   page.dataset.role = client.role;
   page.hidden = false;
@@ -150,12 +151,6 @@ function said(event) {
     const [tone, word] = securityKind(event.kind);
     if (tone !== 'plain') notice(`Security: ${word}, ${visibleName(event.from)}.`, tone);
   } else if (event.event === 'paired') {
-    notice(`${visibleName(event.name)} is paired: key pinned and confirmed.`);
+    notice(`${visibleName(event.name)} is paired: key pinned and confirmed.`, 'good', `paired ${event.name}`);
   }
-}
-
-for (let notice = ''; ; ) {
-  const first = await enter(client, entry, notice === '' ? {} : { notice });
-  if (first) setupBegun();
-  notice = await session();
 }

@@ -61,9 +61,12 @@ export function messagesPanel(context) {
   );
 }
 
-/** @param {MeshMessage} message */
-export function messageKey({ id, at, direction, node }) {
-  return `${id}-${at}-${direction}-${node}`;
+/**
+ * What makes it the same message. Not the packet's id for what leaves: it has none before, and a new one when it goes again.
+ * @param {MeshMessage} message
+ */
+export function messageKey({ id, at, direction, node, text }) {
+  return direction === 'out' ? `${at}-out-${node}-${text}` : `${id}-${at}-${direction}-${node}`;
 }
 
 /** @param {MeshMessage} message */

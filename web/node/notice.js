@@ -15,10 +15,12 @@ const MOST = 4;
 /**
  * @param {string} text
  * @param {'good' | 'wait' | 'bad'} [tone]
+ * @param {string} [about] a later line about the same takes the place of an earlier one
  */
-export function notice(text, tone = 'good') {
+export function notice(text, tone = 'good', about = '') {
   const place = byId('notices', HTMLElement);
-  const made = element('p', { class: `notice ${tone}` }, visibleText(text, 300));
+  const made = element('p', { class: `notice ${tone}`, 'data-about': about || null }, visibleText(text, 300));
+  for (const one of place.children) if (about !== '' && one.getAttribute('data-about') === about) one.remove();
   place.append(made);
   while (place.childElementCount > MOST) place.firstElementChild?.remove();
   setTimeout(() => made.remove(), tone === 'bad' ? FAILED_MS : SHOWN_MS);

@@ -25,7 +25,7 @@ const MAX_EVENT_CHARS = 1_000_000;
 
 /**
  * @typedef {object} Listener
- * @property {(name: string, data: Record<string, unknown>) => void} event
+ * @property {(name: string, data: Record<string, unknown>, id: string) => void} event `id`: of the last one so far
  * @property {() => void} alive something came, be it a comment
  * @property {(state: StreamState) => void} state called on each change
  * @property {() => void} unauthorised the session is over
@@ -50,9 +50,11 @@ export class EventStream {
   /**
    * Connects from now on, until `end`.
    * @param {Listener} listener
+   * @param {string} [lastId] what is known already
    */
-  constructor(listener) {
+  constructor(listener, lastId = '') {
     this.#listener = listener;
+    this.#lastId = lastId;
     void this.#connect();
   }
 
@@ -67,13 +69,6 @@ export class EventStream {
     this.#failures = 0;
     this.#drop();
     void this.#connect();
-  }
-
-  /** Closes the line until `wake`: a page that nobody looks at needs none. */
-  rest() {
-    this.#drop();
-    this.#heardAt = 0;
-    this.#become('connecting');
   }
 
   end() {
@@ -158,7 +153,7 @@ export class EventStream {
       for (const { name, data, id } of parser.take(decoder.decode(value, { stream: true }))) {
         if (id !== null) this.#lastId = id;
         const parsed = data === '' ? {} : json(data);
-        if (parsed !== null) this.#listener.event(name, parsed);
+        if (parsed !== null) this.#listener.event(name, parsed, this.#lastId);
       }
     }
   }

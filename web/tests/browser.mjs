@@ -86,24 +86,37 @@ export async function logIn(page, server) {
   return chatFrame(page);
 }
 
+/** What changes something at the node. */
+const CHANGES = [
+  'mesh.assistant-configure', 'mesh.peer-accept-key', 'mesh.radio-accept', 'mesh.stop-all', 'mesh.pair', 'mesh.send', 'assistant.grants-set', 'assistant.confirm-tool',
+];
+
 /**
- * The node page on an invented world, logged in and with its figures there.
+ * The node page on an invented world, logged in and with its figures there. With the daemon it is the daemon's world:
+ * `world` and `mock` are only there on the mock.
  * @param {Browser} browser
- * @param {Server} server the mock
+ * @param {Server} server
  * @param {{ size?: { width: number, height: number }, password?: string, view?: string, change?: (world: World) => void } & BrowserContextOptions} [options]
  */
 export async function openNode(browser, server, { size = WIDE, password = PASSWORD, view = '', change = () => {}, ...more } = {}) {
-  if (server.mock === null) throw new Error('only with the mock');
   const world = lively();
   change(world);
-  server.mock.world = world;
-  server.mock.operator.calls.length = 0;
+  if (server.mock !== null) {
+    server.mock.world = world;
+    server.mock.operator.calls.length = 0;
+  }
   const opened = await openPage(browser, { viewport: size, ...more });
+  /** What the page had changed, oldest first. @type {{ method: string, params: any }[]} */
+  const calls = [];
+  opened.page.on('request', (request) => {
+    const { method, params } = request.url().endsWith('/rpc') ? request.postDataJSON() ?? {} : {};
+    if (CHANGES.includes(method)) calls.push({ method, params });
+  });
   await opened.page.goto(`${server.origin}/${view === '' ? '' : `#${view}`}`);
   await opened.page.getByLabel('Password').fill(password);
   await opened.page.getByRole('button', { name: 'Log in' }).click();
   await opened.page.locator('#glance li').first().waitFor();
-  return { ...opened, world, mock: server.mock };
+  return { ...opened, calls, world, mock: /** @type {NonNullable<Server['mock']>} */ (server.mock) };
 }
 
 /**

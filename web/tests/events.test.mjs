@@ -28,36 +28,6 @@ describe('the events', { skip: missing || onMock }, () => {
     await server?.stop();
   });
 
-  test('the parser takes what comes in any pieces, and no more than an event’s length', async () => {
-    const { page, close } = await openPage(browser);
-    await page.goto(server.origin);
-    const found = await page.evaluate(async () => {
-      const { EventParser } = await import(/** @type {any} */ ('/stream.js'));
-      const text = 'retry: 2000\r\nid: b-1\r\nevent: hello\r\ndata: {"boot":"b"}\r\n\r\n: keep-alive\n\nevent: reset\n\nid: b-2\ndata: {"a":\ndata: 1}\n\ndata: open';
-      const runs = [1, 2, 7, text.length].map((size) => {
-        const parser = new EventParser();
-        const all = [];
-        for (let at = 0; at < text.length; at += size) all.push(...parser.take(text.slice(at, at + size)));
-        return all;
-      });
-      let tooLong = '';
-      try {
-        new EventParser().take('x'.repeat(1_000_001));
-      } catch (error) {
-        tooLong = String(error);
-      }
-      return { runs, tooLong, whole: new EventParser().take('x'.repeat(1_000_000)) };
-    });
-    for (const run of found.runs) {
-      assert.deepEqual(run, [
-        { name: 'hello', data: '{"boot":"b"}', id: 'b-1' }, { name: 'reset', data: '', id: null }, { name: 'message', data: '{"a":\n1}', id: 'b-2' },
-      ]);
-    }
-    assert.match(found.tooLong, /too long/);
-    assert.deepEqual(found.whole, []);
-    await close();
-  });
-
   test('what happens is shown without asking in turn', async () => {
     const { page, mock, world, faults, close } = await openNode(browser, server);
     await waitFor(() => mock.events.count > 0);
@@ -235,6 +205,70 @@ describe('the events', { skip: missing || onMock }, () => {
     mock.events.close();
     await page.getByText('Your session has ended').waitFor();
     assert.equal(await page.locator('.panel').count(), 0);
+    await close();
+  });
+});
+
+describe('the events, with whatever server there is', { skip: missing }, () => {
+  /** @type {Browser} */
+  let browser;
+  /** @type {Server} */
+  let server;
+  before(async () => {
+    [browser, server] = await Promise.all([openBrowser(), startServer({ driven: true })]);
+  });
+  after(async () => {
+    await browser?.close();
+    await server?.stop();
+  });
+
+  test('the parser takes what comes in any pieces, and no more than an event’s length', async () => {
+    const { page, close } = await openPage(browser);
+    await page.goto(server.origin);
+    const found = await page.evaluate(async () => {
+      const { EventParser } = await import(/** @type {any} */ ('/stream.js'));
+      const text = 'retry: 2000\r\nid: b-1\r\nevent: hello\r\ndata: {"boot":"b"}\r\n\r\n: keep-alive\n\nevent: reset\n\nid: b-2\ndata: {"a":\ndata: 1}\n\ndata: open';
+      const runs = [1, 2, 7, text.length].map((size) => {
+        const parser = new EventParser();
+        const all = [];
+        for (let at = 0; at < text.length; at += size) all.push(...parser.take(text.slice(at, at + size)));
+        return all;
+      });
+      let tooLong = '';
+      try {
+        new EventParser().take('x'.repeat(1_000_001));
+      } catch (error) {
+        tooLong = String(error);
+      }
+      return { runs, tooLong, whole: new EventParser().take('x'.repeat(1_000_000)) };
+    });
+    for (const run of found.runs) {
+      assert.deepEqual(run, [
+        { name: 'hello', data: '{"boot":"b"}', id: 'b-1' }, { name: 'reset', data: '', id: null }, { name: 'message', data: '{"a":\n1}', id: 'b-2' },
+      ]);
+    }
+    assert.match(found.tooLong, /too long/);
+    assert.deepEqual(found.whole, []);
+    await close();
+  });
+
+  test('the radio goes and comes: said in words at the top and in the panel, without asking in turn', async () => {
+    const { page, world, faults, close } = await openNode(browser, server);
+    await page.locator('#radio', { hasText: '!70b01001' }).waitFor({ timeout: 40_000 });
+    await page.locator('#disk .meter').first().waitFor();
+    const asked = countCalls(page, 'mesh.status');
+    const status = { ...world.status };
+    if (server.radio === null) Object.assign(world.status, { connected: false, link: 'waiting', my_node: null, owner: '', fingerprint: null, firmware: '', region: '', modem: '' });
+    else await server.radio.off();
+    await page.locator('#radio', { hasText: 'not connected' }).waitFor();
+    await page.locator('#glance', { hasText: 'no radio' }).waitFor();
+    assert.ok((await page.locator('#radio dd').allInnerTexts()).every((fact) => fact.trim() !== ''), 'no empty facts');
+    if (server.radio === null) Object.assign(world.status, status);
+    else await server.radio.on();
+    await page.locator('#radio', { hasText: '!70b01001' }).waitFor({ timeout: 40_000 });
+    // The link's own event has it asked for at once; nothing else does.
+    assert.ok(asked() <= 4, `${asked()} times`);
+    assert.deepEqual(faults, []);
     await close();
   });
 });

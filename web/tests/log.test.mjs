@@ -68,7 +68,8 @@ describe('the log', { skip: missing || onMock }, () => {
     await page.locator('.log-line', { hasText: 'files_read' }).waitFor();
     const before = await page.locator('.log-line').count();
     const message = world.messages.find(({ text }) => text.startsWith('2/3'));
-    if (message) message.delivery = { state: 'delivered' };
+    // It went once more, under another packet id: it is the same message all the same.
+    if (message) Object.assign(message, { id: 77, delivery: { state: 'delivered' } });
     await line.locator('.badge', { hasText: 'delivered' }).waitFor();
     assert.equal(await page.locator('.log-line').count(), before);
     await close();

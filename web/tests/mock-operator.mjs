@@ -165,7 +165,7 @@ export class MockOperator {
     if (params.add_contact) {
       const { id, key, name } = params.add_contact;
       if (assistant.allowed_contacts.some((known) => known.id === id)) throw wrong('id', `${id} is a contact already`);
-      if (key === 'A'.repeat(43)) throw wrong('key', 'that key is weak: everybody knows it');
+      if (key === 'A'.repeat(43)) throw wrong('key', 'not a public key: write the 44 characters of base64 that the phone app shows (32 bytes, and no point of small order such as all zero)');
       assistant.allowed_contacts.push({
         id, name: name ?? id, fingerprint: key ? '0a0a 1b1b 2c2c 3d3d' : null, pin: key ? 'configured' : 'none', foreign_fingerprint: null, grants: key ? ['system'] : [], source: 'node',
       });
@@ -188,7 +188,7 @@ export class MockOperator {
     } else if (typeof params.trusted_only === 'boolean') assistant.trusted_only = params.trusted_only;
     else if (typeof params.enabled === 'boolean') assistant.enabled = params.enabled;
     else if (typeof params.model === 'string') {
-      if (!assistant.models.includes(params.model)) throw wrong('model', `Ollama has no model ${params.model}`);
+      if (!assistant.models.includes(params.model)) throw wrong('model', `there is no model "${params.model}"; there is: ${assistant.models.join(', ')}`);
       assistant.model = { name: params.model, source: 'node' };
     } else throw new Refused('invalid_params', 'exactly one change is needed');
     this.changed('contacts');

@@ -243,7 +243,7 @@ export class MockDaemon {
       }
       case 'auth.set-password':
         if (params.role === 'viewer') {
-          if (params.new === this.#password) throw new Refused('invalid_params', 'the two passwords must differ', { field: 'new', detail: 'the two passwords must differ' });
+          if (params.new === this.#password) throw new Refused('invalid_params', 'this is the password of another role: each role needs another password', { field: 'new', detail: 'this is the password of another role: each role needs another password' });
           this.viewerPassword = params.new;
         } else {
           if (params.old !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'old', detail: 'that did not match' });

@@ -6,7 +6,7 @@
 
 import { createServer } from 'node:http';
 
-/** @typedef {{ text: string, tool?: string }} Line what is said, after a call of the tool where there is one */
+/** @typedef {{ text: string, tool?: string, args?: Record<string, unknown> }} Line what is said, after a call of the tool where there is one */
 
 export class ScriptedModel {
   /** @type {Line[]} */
@@ -18,11 +18,17 @@ export class ScriptedModel {
   /** How often a turn was asked for, and how often one was broken off. */
   asked = 0;
   abandoned = 0;
+  /** What the server has; the first is the configured default. */
+  names = ['qwen2.5-coder:7b'];
+  /** The model that was asked last. */
+  last = '';
+  /** The tools that it was offered then. @type {string[]} */
+  offered = [];
 
   /**
    * Says this next; with nothing to say it says how it is.
    * @param {string} text
-   * @param {{ tool?: string }} [options]
+   * @param {{ tool?: string, args?: Record<string, unknown> }} [options]
    */
   say(text, options = {}) {
     this.#lines.push({ text, ...options });
@@ -102,13 +108,15 @@ const afterTool = new WeakMap();
  * @param {AbortSignal} gone
  */
 async function ollama(model, path, body, gone) {
-  const name = 'qwen2.5-coder:7b';
+  const name = typeof body.model === 'string' ? body.model : '';
   switch (path) {
     case '/api/version': return { version: '0.12.0' };
-    case '/api/tags': return { models: [{ name, model: name, size: 4_700_000_000, details: { family: 'qwen2' } }] };
+    case '/api/tags': return { models: model.names.map((name) => ({ name, model: name, size: 4_700_000_000, details: { family: 'qwen2' } })) };
     case '/api/show': return { capabilities: ['completion', 'tools'], model_info: { 'general.architecture': 'qwen2', 'qwen2.context_length': 32768 } };
     case '/api/ps': return { models: [] };
     case '/api/chat': {
+      model.last = name;
+      model.offered = (body.tools ?? []).map((/** @type {any} */ tool) => String(tool.function?.name));
       const waiting = body.messages?.at(-1)?.role === 'tool' ? afterTool.get(model) : undefined;
       const line = waiting ?? (await model.next(gone));
       if (line === null) return null;
@@ -119,7 +127,7 @@ async function ollama(model, path, body, gone) {
         model: name,
         created_at: new Date().toISOString(),
         message: calls
-          ? { role: 'assistant', content: '', tool_calls: [{ function: { name: line.tool, arguments: {} } }] }
+          ? { role: 'assistant', content: '', tool_calls: [{ function: { name: line.tool, arguments: line.args ?? {} } }] }
           : { role: 'assistant', content: line.text },
         done: true,
         done_reason: 'stop',

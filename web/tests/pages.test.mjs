@@ -30,8 +30,13 @@ function together(name, seen = new Set()) {
 describe('the files', () => {
   test('all modules of the first view are asked for at once, and none of the views that are not open', () => {
     const preloaded = [...read('node/index.html').matchAll(/modulepreload" href="([^"]+)"/g)].map(([, href = '']) => href);
-    const needed = [...together('node/main.js')].filter((name) => name !== 'node/main.js').map((name) => (name.startsWith('aiui/') ? `/${name}` : name.slice(4)));
-    assert.deepEqual(preloaded, needed.sort((a, b) => (a < b ? -1 : 1)).sort((a, b) => Number(b.startsWith('/aiui/')) - Number(a.startsWith('/aiui/'))));
+    const order = (/** @type {Iterable<string>} */ names) => [...names].map((name) => (name.startsWith('aiui/') ? `/${name}` : name.slice(4)))
+      .sort((a, b) => (a < b ? -1 : 1)).sort((a, b) => Number(b.startsWith('/aiui/')) - Number(a.startsWith('/aiui/')));
+    // What asks who is there is first, and does not wait for the page.
+    const first = together('node/start.js');
+    const rest = [...together('node/main.js')].filter((name) => !first.has(name));
+    assert.deepEqual(preloaded, [...order([...first].filter((name) => name !== 'node/start.js')), ...order(rest)]);
+    assert.match(read('node/index.html'), /<script type="module" src="\/start\.js"><\/script>\n<link rel="modulepreload"/);
     for (const late of ['people', 'log', 'history', 'settings', 'setup', 'chart', 'grants']) assert.ok(!preloaded.includes(`/${late}.js`), late);
   });
 
@@ -44,7 +49,7 @@ describe('the files', () => {
   });
 
   test('every file begins with what it owns', () => {
-    for (const name of [...files('node/'), ...files('aiui/'), ...files('tests/')].filter((name) => /\.(m?js|css)$/.test(name))) {
+    for (const name of [...files('node/'), ...files('aiui/'), ...files('tests/'), ...files('bench/')].filter((name) => /\.(m?js|css)$/.test(name))) {
       assert.match(read(name), /^\/\*\*?\n \* [A-Z]/, name);
     }
   });

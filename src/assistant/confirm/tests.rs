@@ -94,6 +94,21 @@ async fn of_three_tries_the_third_confirms_and_a_fourth_finds_nothing() {
 }
 
 #[tokio::test]
+async fn whoever_watches_is_told_of_each_call_also_of_one_that_takes_anothers_place() {
+    let all = Confirmations::default();
+    let mut watch = all.watch();
+    for turn in ["a", "b"] {
+        add(&all, &peer("key:a"), turn, true);
+        assert!(watch.has_changed().unwrap(), "{turn}");
+        assert_eq!(*watch.borrow_and_update(), 1);
+    }
+    all.list();
+    assert!(!watch.has_changed().unwrap(), "looking changes nothing");
+    all.drop_caller("key:a");
+    assert_eq!(*watch.borrow_and_update(), 0);
+}
+
+#[tokio::test]
 async fn only_its_caller_takes_it_by_code_and_only_once() {
     let all = Confirmations::default();
     add(&all, &peer("key:a"), "a", true);

@@ -1,4 +1,4 @@
-//! What feeds the stream of events: the mesh side, its status, the log.
+//! What feeds the stream of events: the mesh side, its status, the calls that wait, the log.
 //!
 //! Owns when the status is asked for. Never logs: what it logged would come back to it.
 
@@ -65,6 +65,7 @@ async fn feed(services: &Arc<Services>, cancel: &CancellationToken) {
     let bus = &services.events;
     let mut mesh = services.mesh.events.subscribe();
     let mut lines = services.lines.follow();
+    let mut pending = services.assistant.pending_count();
     let mut tick = interval(STATUS_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Not at once: the first look is worth as much after a minute, and a start has other things to do.
@@ -95,6 +96,10 @@ async fn feed(services: &Arc<Services>, cancel: &CancellationToken) {
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => break,
             },
+            Ok(()) = pending.changed() => {
+                let count = *pending.borrow_and_update();
+                bus.publish(Event::Pending { count });
+            }
             _ = minute.tick() => {
                 if let Ok(Ok(air)) = timeout(PATIENCE, services.mesh.airtime()).await
                     && let Some(percent) = air.channel_utilization

@@ -53,7 +53,7 @@ fn the_documented_example_is_right() {
     let example = source.split("//! ```").nth(1).unwrap().trim_start_matches("toml");
     let text = example.replace("//!", "");
     let scenario = Scenario::parse(&text).unwrap();
-    assert_eq!((scenario.config.peers.len(), scenario.steps.len()), (1, 4));
+    assert_eq!((scenario.config.peers.len(), scenario.steps.len()), (1, 5));
 }
 
 #[test]
@@ -63,6 +63,8 @@ fn what_is_wrong_is_said() {
         ("[radio]\nregion = \"EU868\"", "EU_868"),
         ("[radio]\npreset = \"FAST\"", "LONG_FAST"),
         ("[[say]]\nat = 1\npeer = \"Nobody\"\ntext = \"x\"", "Ana, Ben, Mallory"),
+        ("[[say]]\npeer = \"Ana\"\ntext = \"x\"", "[[say]] needs `at`"),
+        ("[[learn_key]]\nat = 1\nid = \"!00000100\"\npeer = \"X\"", "no peer `X`"),
         ("[[say]]\nat = -1\npeer = \"Ana\"\ntext = \"x\"", "at is seconds"),
         ("[[say]]\nat = nan\npeer = \"Ana\"\ntext = \"x\"", "at is seconds"),
         ("[[say]]\nat = 1\nevery = 0\npeer = \"Ana\"\ntext = \"x\"", "more than 0"),
