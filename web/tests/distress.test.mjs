@@ -8,9 +8,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
-import { missing, openBrowser, openNode, OUTPUT, WIDE } from './browser.mjs';
+import { logIn, missing, openBrowser, openNode, openPage, OUTPUT, PHONE, WIDE } from './browser.mjs';
 import { sos } from './mock-world.mjs';
-import { PASSWORD, startServer } from './server.mjs';
+import { contact } from './radio.mjs';
+import { noDaemon, PASSWORD, startDriven, startServer } from './server.mjs';
 
 /** @import { Browser, Page } from 'playwright-core' */
 /** @import { World } from './mock-world.mjs' */
@@ -193,3 +194,54 @@ describe('a call for help', { skip: missing || onMock }, () => {
 function calm(world) {
   world.assistant.allowed_contacts = world.assistant.allowed_contacts.filter(({ name }) => name !== 'Ben');
 }
+
+describe('a call for help over the air', { skip: missing || noDaemon }, () => {
+  /** @type {Browser} */
+  let browser;
+  /** @type {Awaited<ReturnType<typeof startDriven>>} */
+  let server;
+  before(async () => {
+    [browser, server] = await Promise.all([openBrowser(), startDriven({ contacts: [contact('Ana', '!a1b2c3d4')] })]);
+  });
+  after(async () => {
+    await browser?.close();
+    await server?.stop();
+  });
+
+  for (const [name, size] of /** @type {[string, typeof WIDE][]} */ ([['1280', WIDE], ['375', PHONE]])) {
+    test(`at ${name} px, it is shown, outlives a restart of the daemon, and is cleared for good`, async () => {
+      const { page, faults, close } = await openPage(browser, { viewport: size });
+      await logIn(page, server);
+      const strip = page.locator('#distress');
+      const before = server.radio.heard('Ana').length;
+      await server.radio.say('Ana', `sos broken leg at ${name}`);
+      await strip.filter({ hasText: `broken leg at ${name}` }).waitFor();
+      assert.match(await strip.getByRole('alert').first().innerText(), /^SOS from Ana !a1b2c3d4, ●?\s*pinned key/);
+      // It is acknowledged, and no model is asked.
+      const shown = await server.radio.hears('Ana', before + 1);
+      assert.match(shown[before] ?? '', /NOT 911\/112/);
+      assert.equal(server.model.asked, 0);
+      // A stranger's is shown too, as what it is, and hears nothing.
+      await server.radio.say('Mallory', `sos me too at ${name}`);
+      await strip.filter({ hasText: `me too at ${name}` }).waitFor();
+      assert.match(await strip.getByRole('alert').first().innerText(), /^SOS from !0badcafe, ◐?\s*not verified/);
+
+      await server.down();
+      await server.up();
+      await page.reload();
+      await strip.filter({ hasText: `me too at ${name}` }).waitFor();
+      for (const who of ['!0badcafe', 'Ana']) {
+        await strip.getByRole('button', { name: `Seen, clear: ${who}` }).click();
+        await page.getByRole('button', { name: 'Clear it for everybody?' }).click();
+        await strip.filter({ hasText: who === 'Ana' ? `broken leg at ${name}` : `me too at ${name}` }).waitFor({ state: 'hidden' });
+      }
+      await page.reload();
+      await page.locator('#glance li').first().waitFor();
+      assert.equal(await strip.isVisible(), false);
+      assert.deepEqual(server.radio.heard('Mallory'), []);
+      assert.equal(server.radio.heard('Ana').length, before + 1);
+      assert.deepEqual(faults, []);
+      await close();
+    });
+  }
+});
