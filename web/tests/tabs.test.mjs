@@ -97,13 +97,14 @@ describe('many tabs', { skip: missing }, () => {
     for (const page of tabs) page.on('request', (request) => request.url().endsWith('/events') && asked.push(request.headers()['last-event-id'] ?? ''));
     await gone?.close();
     open.clear();
-    await waitFor(() => lines === before + 1);
+    await waitFor(() => lines > before && open.size === 1);
     assert.match(asked[0] ?? '', /-\d+$/, 'it says what it has seen');
     const [first] = tabs;
     assert.ok(first);
     await everyTabTells(first, false);
+    const settled = lines;
     await everyTabTells(first, true);
-    assert.equal(lines, before + 1);
+    assert.deepEqual([lines, open.size], [settled, 1]);
   });
 
   test('the one that holds the line is hidden for a minute: another has it', async () => {
@@ -119,12 +120,13 @@ describe('many tabs', { skip: missing }, () => {
       Object.defineProperty(document, 'hidden', { configurable: true, value: true });
       document.dispatchEvent(new Event('visibilitychange'));
     });
-    await waitFor(() => lines === before + 1 && open.size === 1);
+    await waitFor(() => lines > before && open.size === 1);
     const [first] = tabs.filter((page) => page !== hidden);
     assert.ok(first);
     await everyTabTells(first, false);
+    const settled = lines;
     await everyTabTells(first, true);
-    assert.equal(lines, before + 1, 'the hidden one takes what is handed on, and no line');
+    assert.deepEqual([lines, open.size], [settled, 1], 'the hidden one takes what is handed on, and no line');
     assert.deepEqual(faults, []);
   });
 });
