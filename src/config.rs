@@ -264,8 +264,14 @@ pub enum CloudPolicy {
 }
 
 /// What tools of these categories say stays on the node, unless `assistant.cloud_content` names them.
-pub const KEPT_FROM_CLOUD: [PermissionCategory; 2] =
-    [PermissionCategory::Files, PermissionCategory::Wallet];
+/// What is in the operator's folders, what callers noted, and money.
+pub const KEPT_FROM_CLOUD: [PermissionCategory; 5] = [
+    PermissionCategory::Files,
+    PermissionCategory::Media,
+    PermissionCategory::Notes,
+    PermissionCategory::Search,
+    PermissionCategory::Wallet,
+];
 
 /// `[assistant]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -273,7 +279,8 @@ pub const KEPT_FROM_CLOUD: [PermissionCategory; 2] =
 pub struct AssistantConfig {
     /// Who may fall through to a cloud leg.
     pub cloud: CloudPolicy,
-    /// Of the content that no cloud leg is given, what one may be given all the same: `files`, `wallet`.
+    /// Of the content that no cloud leg is given, what one may be given all the same: some of
+    /// [`KEPT_FROM_CLOUD`].
     pub cloud_content: Vec<PermissionCategory>,
     /// Transcripts are kept so many days; 0: for ever.
     pub history_days: u32,

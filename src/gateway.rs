@@ -71,6 +71,10 @@ impl Gateway {
     /// The same with a simulated mesh of the caller's own.
     pub async fn start_with(config: Config, sim: Option<Sim>) -> Result<Gateway> {
         store::private_dir(&config.data_dir)?;
+        if store::close_dir(&config.data_dir, &["lock", "secrets"])? {
+            let path = config.data_dir.display();
+            warn!(%path, "others could read the data folder: it has the mode 700 now");
+        }
         let lock = lock(&config.data_dir)?;
         let secrets = Secrets::open(&config.data_dir)?;
 
@@ -114,11 +118,12 @@ impl Gateway {
             Some(_) => KnownRadio::any(),
             None => KnownRadio::open(&config.data_dir)?,
         };
+        let machine_clock = system_clock::watched(cancel.clone(), &tracker);
         let link = link::start(LinkParts {
             connector,
             settings: config.radio.settings.clone(),
             known: Arc::new(known),
-            right_time: system_clock::watched(cancel.clone(), &tracker),
+            right_time: machine_clock.right_time(),
             cancel: cancel.clone(),
             tracker: tracker.clone(),
         });
@@ -145,14 +150,15 @@ impl Gateway {
         };
         tools.start(sources, &config.tools)?;
 
-        let services = Arc::new(Services::new(
+        let services = Services::new(
             &config,
             address,
             assistant.clone(),
             mesh.clone(),
             secrets,
             tracker.clone(),
-        )?);
+        )?;
+        let services = Arc::new(services.with_clock(machine_clock));
         let setup_token = services.auth.setup_token();
         let web = tracker.spawn(web::serve(listener, services.clone(), cancel.clone()));
 

@@ -20,6 +20,7 @@ pub mod rpc;
 pub mod tools;
 pub mod web;
 
+pub mod backup;
 pub mod cli;
 pub mod gateway;
 pub mod sim;

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
         Command::Chat(args) => tombolo::cli::chat::run(args),
         Command::Agent(args) => tombolo::cli::agent::run(args),
         Command::Session(args) => tombolo::cli::session::run(args),
+        Command::Backup(args) => tombolo::cli::backup::run(args),
         Command::Airtime(args) => tombolo::cli::airtime::run(args),
         Command::Operator(args) => tombolo::cli::operator::run(args),
         #[cfg(feature = "mcp")]

@@ -5,6 +5,8 @@
 
 #![allow(clippy::disallowed_methods)] // the one place that replaces files
 
+pub mod document;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
@@ -53,6 +55,35 @@ pub fn private_dir(path: &Path) -> Result<(), StoreError> {
         .mode(0o700)
         .create(path)
         .map_err(StoreError::at("creating folder", path))
+}
+
+/// Closes a folder to everyone but its owner, where it is not. True if it had to be.
+///
+/// # Errors
+/// It belongs to another user; or it holds files and none of `marks`, by which a folder of ours is known: then it is
+/// somebody else's, and closing it could take it away from them.
+pub fn close_dir(path: &Path, marks: &[&str]) -> Result<bool, StoreError> {
+    let facts = rustix::fs::stat(path).map_err(|e| StoreError::at("looking at", path)(e.into()))?;
+    if facts.st_mode & 0o077 == 0 {
+        return Ok(false);
+    }
+    let refuse = |why: &str| {
+        let why = format!(
+            "others can read it, and {why}: run chmod 700 on it as its owner, or give another data_dir"
+        );
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, why);
+        StoreError { doing: "closing", path: path.to_owned(), source }
+    };
+    if facts.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(refuse("it belongs to another user"));
+    }
+    let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    if !marks.iter().any(|mark| path.join(mark).exists()) && !is_empty() {
+        return Err(refuse("it holds files that are not tombolo's"));
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+        .map_err(StoreError::at("closing", path))?;
+    Ok(true)
 }
 
 /// Replaces `path` as a whole, mode 0600.
@@ -286,6 +317,28 @@ mod tests {
         assert_eq!(read_json::<Vec<i32>>(&path).unwrap(), Some(vec![3]));
         assert!(is_private(&path).unwrap());
         assert_eq!(json_files(folder.path()).unwrap(), vec![path]);
+    }
+
+    #[test]
+    fn a_folder_is_closed_only_if_it_is_ours() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("data");
+        fs::create_dir(&folder).unwrap();
+        let mode = || fs::metadata(&folder).unwrap().permissions().mode() & 0o7777;
+        let open = || fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        for (file, ours) in [("", true), ("other", false), ("lock", true)] {
+            if !file.is_empty() {
+                fs::write(folder.join(file), "").unwrap();
+            }
+            open();
+            let closed = close_dir(&folder, &["lock"]);
+            assert_eq!(mode(), if ours { 0o700 } else { 0o755 }, "{file}");
+            match closed {
+                Ok(closed) => assert!(closed && ours),
+                Err(error) => assert!(error.source.to_string().contains("chmod 700")),
+            }
+        }
+        assert!(!close_dir(&folder, &[]).unwrap(), "closed already");
     }
 
     #[test]

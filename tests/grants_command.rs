@@ -34,7 +34,11 @@ fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
     std::fs::create_dir(&data).unwrap();
     let text = format!(
         "data_dir = \"{}\"\n[mesh]\nallowed_contacts = [{{ id = \"!a1b2c3d4\", key = \"{KEY}\", name = \"Ana\", \
-         grants = [\"network\"] }}, \"!b0b0b0b2\"]\n",
+         grants = [\"network\"] }}, \"!b0b0b0b2\"]\n\
+         [[tools.commands]]\nname = \"tides\"\ndescription = \"Tides\"\ncommand = [\"/bin/true\"]\n\
+         [[mcp]]\nname = \"toy\"\ncommand = [\"/nowhere/toy\"]\n\
+         [[mcp.tools]]\nname = \"getForecast\"\ncategory = \"search\"\ndestructive = false\n\
+         [[mcp.tools]]\nname = \"unmarked\"\n",
         data.display()
     );
     std::fs::write(&config, text).unwrap();
@@ -54,7 +58,7 @@ fn what_is_set_is_shown_and_stored_and_what_is_wrong_is_named() {
     for (args, shown) in [
         (&["set", "ana", "notes", "on"][..], "may use: network, notes\n"),
         (&["set", "!a1b2c3d4", "network", "off"], "may use: notes\n"),
-        (&["set", "Ana", "media", "on", "--for", "90m"], "media (for 90 more minutes), notes\n"),
+        (&["set", "Ana", "media", "on", "--for", "90m"], " UTC, 1 h 29 min from now), notes\n"),
         (&["tool", &format!("key:{KEY}"), "notes_add", "never"], "  notes_add: never\n"),
         (&["set", "operator", "system", "off"], "may use: nothing\n"),
     ] {
@@ -82,6 +86,12 @@ fn what_is_set_is_shown_and_stored_and_what_is_wrong_is_named() {
         (&["set", "Ana", "notes", "on", "--for", "soon"], "90m, 12h or 7d"),
         (&["set", "Ana", "notes", "off", "--for", "1h"], "--for goes with `on`"),
         (&["tool", "Ana", "Notes Add", "ask"], "a tool's name"),
+        (&["tool", "Ana", "notes_ad", "never"], "no tool `notes_ad`; did you mean notes_add? ("),
+        (&["tool", "Ana", "notes_ad", "never"], "add --unknown"),
+        (&["tool", "Ana", "zzzzzz", "never"], "there are: ai_models, "),
+        (&["tool", "Ana", "app_tdies", "never"], "did you mean app_tides?"),
+        (&["tool", "Ana", "app_tides", "always"], "app_tides"),
+        (&["tool", "Ana", "files_edit", "always"], "files_edit"),
     ] {
         let refused = run(&config, args);
         assert!(
@@ -94,6 +104,33 @@ fn what_is_set_is_shown_and_stored_and_what_is_wrong_is_named() {
         serde_json::from_slice(&std::fs::read(folder.path().join("data/grants.json")).unwrap())
             .unwrap();
     assert_eq!(after, file, "a refused change changes nothing");
+}
+
+#[test]
+fn a_tool_that_is_not_there_now_can_be_set_and_a_misspelt_one_only_on_purpose() {
+    let (_folder, config) = folder();
+    for (args, shown) in [
+        // Of a category for which nothing is configured, a command, a foreign tool with its marks and one without.
+        (&["tool", "Ana", "files_read", "never"][..], "files_read: never"),
+        (&["tool", "operator", "app_tides", "always"], "app_tides: always"),
+        (&["tool", "Ana", "app_tides", "ask"], "app_tides: ask"),
+        #[cfg(feature = "mcp")]
+        (&["tool", "Ana", "toy_getForecast", "never"], "toy_getForecast: never"),
+        #[cfg(feature = "mcp")]
+        (&["tool", "Ana", "toy_unmarked", "ask"], "toy_unmarked: ask"),
+        (&["tool", "Ana", "later_tool", "never", "--unknown"], "later_tool: never"),
+        // What is set already can be changed and taken back without more ado.
+        (&["tool", "Ana", "later_tool", "ask"], "later_tool: ask"),
+        (&["tool", "Ana", "later_tool", "default"], "app_tides: ask"),
+    ] {
+        let done = run(&config, args);
+        assert!(
+            done.status.success() && out(&done).contains(shown),
+            "{args:?} {} {}",
+            out(&done),
+            err(&done)
+        );
+    }
 }
 
 #[tokio::test]

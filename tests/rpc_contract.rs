@@ -155,7 +155,7 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("assistant.clear-history", json!({})),
         (
             "assistant.grants-set",
-            json!({ "caller": "operator", "category": "notes", "granted": true, "until": 9_999_999_999_999_u64 }),
+            json!({ "caller": "operator", "category": "notes", "granted": true, "until": tombolo::clock::unix_ms() + 86_400_000 }),
         ),
         (
             "assistant.grants-set",
@@ -175,6 +175,8 @@ async fn every_result_fits_the_contract_and_no_secret_is_in_any_answer() {
         ("mesh.history", json!({})),
         ("mesh.stop-all", json!({})),
         ("mesh.stop-all", json!({ "resume": true })),
+        ("mesh.distress", json!({})),
+        ("mesh.distress-clear", json!({ "id": "m-1" })),
         ("mesh.radio-accept", json!({ "fingerprint": "0000" })),
         ("mesh.assistant-configure", json!({ "suspend": { "id": "!a1b2c3d4" } })),
         (

@@ -35,6 +35,8 @@ async fn the_figures_are_well_formed_and_say_what_happened() {
         "tombolo_tool_calls_total{caller=\"operator\",category=\"wallet\",outcome=\"denied\"} 1",
         "tombolo_tool_calls_total{caller=\"operator\",category=\"none\",outcome=\"unknown\"} 1",
         "tombolo_part_states_total{state=\"delivered\"} 1",
+        "tombolo_distress_waiting 1",
+        "tombolo_distress_total{assurance=\"verified\"} 1",
         "tombolo_security_events_total{kind=\"foreign_key\"} 1",
         "tombolo_rpc_calls_total{method=\"auth.login\",outcome=\"ok\"} 1",
         "tombolo_rpc_calls_total{method=\"auth.login\",outcome=\"login_failed\"} 1",

@@ -19,11 +19,11 @@ use tombolo::assistant::{
     Assistant, Assurance, PermissionCategory, ToolOutcome, ToolRecord, TurnId,
 };
 use tombolo::config::Config;
-use tombolo::mesh::operator::{Changed, Opened, Queued};
+use tombolo::mesh::operator::{Changed, Opened, Queued, Refusal};
 use tombolo::mesh::pairing::{Code, PairingView};
 use tombolo::mesh::view::{
-    AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, MeshEvent, MeshHandle,
-    MeshQuery, MeshStatus, MessageView, NodeView, StopView,
+    AirtimeView, AnsweringView, ContactView, Delivery, DeniedView, DistressView, MeshEvent,
+    MeshHandle, MeshQuery, MeshStatus, MessageView, NodeView, Quota, StopView,
 };
 use tombolo::node::{NodeNum, PacketId};
 use tombolo::radio::known::RefusedRadio;
@@ -301,10 +301,21 @@ fn scripted_mesh() -> (MeshHandle, Arc<AtomicUsize>) {
                     let waiting = message(Some(Delivery::Waiting("for an ack".to_owned())));
                     drop(reply.send(all.into_iter().chain([waiting]).take(limit).collect()));
                 }
+                MeshQuery::Distress(reply) => drop(reply.send(vec![distress(None)])),
+                MeshQuery::ClearDistress(wish, reply) => {
+                    let by_an_operator = wish.by.starts_with("operator ");
+                    let cleared = vec![distress(Some(1_700_000_100_000))];
+                    drop(reply.send(if by_an_operator && wish.what.0 == "m-1" {
+                        Ok(cleared)
+                    } else {
+                        Err(Refusal::wrong("id", "there is none"))
+                    }));
+                }
                 MeshQuery::Airtime(reply) => drop(reply.send(airtime())),
                 MeshQuery::Answering(reply) => drop(reply.send(answering())),
                 MeshQuery::AcceptRadio(_, reply) => drop(reply.send(Ok(status()))),
                 MeshQuery::Reconfigure(_, reply) => drop(reply.send(())),
+                MeshQuery::RadioDrift(reply) => drop(reply.send(Some(-2))),
                 MeshQuery::Sizes(reply) => drop(reply.send(Vec::new())),
                 MeshQuery::Change(_, reply) => {
                     let warnings = vec!["they look alike".to_owned()];
@@ -338,9 +349,34 @@ fn status() -> MeshStatus {
             node: NodeNum(0x70b0_2002),
         }),
         my_node: Some(NodeNum(0x70b0_1001)),
+        port: Some("/dev/ttyACM0".to_owned()),
+        frequency_mhz: Some(869.525),
+        role: Some("CLIENT".to_owned()),
+        firmware_note: Some("too old".to_owned()),
         turns_waiting: 2,
+        distress: 1,
         airtime: airtime(),
         ..MeshStatus::default()
+    }
+}
+
+fn distress(seen_at: Option<u64>) -> DistressView {
+    DistressView {
+        id: TurnId("m-1".to_owned()),
+        at: 1_700_000_000_000,
+        first_at: 1_700_000_000_000,
+        times: 1,
+        node: NodeNum(0xa1b2_c3d4),
+        name: "Ana".to_owned(),
+        assurance: Assurance::Verified,
+        fingerprint: Some("0000 1111 2222 3333".to_owned()),
+        claims: None,
+        channel: None,
+        mqtt: false,
+        text: "broken leg <b>&".to_owned(),
+        seen_at,
+        snr: Some(-3.5),
+        hops: None,
     }
 }
 
@@ -363,6 +399,7 @@ fn node() -> NodeView {
         standing: "pinned",
         last_heard: 1_700_000_000,
         snr: Some(6.25),
+        rssi: Some(-80),
         hops: Some(1),
         battery: None,
     }
@@ -380,6 +417,8 @@ fn message(delivery: Option<Delivery>) -> MessageView {
         delivery,
         ignored: None,
         id: PacketId(7),
+        snr: Some(6.25),
+        rssi: Some(-80),
     }
 }
 
@@ -399,6 +438,7 @@ fn answering() -> AnsweringView {
             suspended: false,
             denied: false,
             source: "configuration",
+            queries: Some(Quota { used: 3, limit: Some(20) }),
         }],
         denied_askers: vec!["!0badcafe".to_owned()],
         denied: vec![DeniedView { asker: "!0badcafe".to_owned(), source: "node" }],
@@ -452,6 +492,13 @@ pub fn one_of_each_mesh_event() -> Vec<MeshEvent> {
         part_state(Delivery::Delivered),
         part_state(Delivery::Waiting("for an ack".to_owned())),
         MeshEvent::Paused { reason: Some("the hour is used up".to_owned()) },
+        MeshEvent::Distress {
+            id: TurnId("m-1".to_owned()),
+            from: NodeNum(0xa1b2_c3d4),
+            name: "Ana".to_owned(),
+            assurance: Assurance::Verified,
+            cleared: false,
+        },
         MeshEvent::Security {
             kind: "foreign_key".to_owned(),
             from: NodeNum(0xa1b2_c3d4),

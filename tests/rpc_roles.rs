@@ -30,6 +30,21 @@ async fn a_viewer_sees_the_mesh_and_neither_asks_nor_changes() {
         assert_eq!((answer.status, answer.error_name().as_str()), (403, "forbidden"), "{method}");
     }
     assert_eq!(node.leg.asked(), 0);
+    // Who may use which tools, and that a code would let somebody in now, is the operator's matter.
+    let operator = login(&node, Role::Operator).await;
+    let status = async |session| {
+        let answer = node.rpc("mesh.assistant-status", json!({})).session(session).send().await;
+        answer.json()["result"].clone()
+    };
+    let (seen, all) = (status(&viewer).await, status(&operator).await);
+    assert_eq!(all["pairing"]["name"], "Eve");
+    assert_eq!(all["allowed_contacts"][0]["grants"], json!(["system"]));
+    assert_eq!(seen["pairing"], json!(null));
+    assert_eq!(seen["allowed_contacts"][0]["grants"], json!(null));
+    assert_eq!(seen["allowed_contacts"][0]["grants_source"], json!(null));
+    assert!(!seen.to_string().contains("Eve"), "{seen}");
+    // Who is denied explains what the viewer sees of the air.
+    assert_eq!((&seen["denied"], &seen["denied_askers"]), (&all["denied"], &all["denied_askers"]));
     node.stop().await;
 }
 
@@ -76,39 +91,63 @@ async fn passwords_are_set_by_the_operator_and_bad_ones_are_said_to_be_bad() {
     let viewer = login(&node, Role::Viewer).await;
     let set = async |params| {
         let answer = node.rpc("auth.set-password", params).session(&mine).send().await;
-        (answer.status, answer.error_name(), answer.body)
+        let field = answer.json()["error"]["data"]["field"].as_str().map(str::to_owned);
+        (answer.status, answer.error_name(), answer.body, field)
     };
-    for (params, status, name, word) in [
-        (json!({ "role": "operator", "new": "a new password" }), 400, "invalid_params", "old"),
-        (json!({ "role": "operator", "old": PASSWORD }), 400, "invalid_params", "new"),
+    for (params, status, name, word, wrong) in [
+        (
+            json!({ "role": "operator", "new": "a new password" }),
+            400,
+            "invalid_params",
+            "old",
+            Some("old"),
+        ),
+        (json!({ "role": "operator", "old": PASSWORD }), 400, "invalid_params", "new", Some("new")),
         (
             json!({ "role": "operator", "old": PASSWORD, "new": null }),
             400,
             "invalid_params",
             "taken",
+            Some("new"),
         ),
         (
             json!({ "role": "operator", "old": PASSWORD, "new": "short" }),
             400,
             "invalid_params",
             "8",
+            Some("new"),
         ),
         (
             json!({ "role": "operator", "old": PASSWORD, "new": VIEWERS }),
             400,
             "invalid_params",
             "role",
+            Some("new"),
         ),
         (
             json!({ "role": "operator", "old": "wrong", "new": "a new password" }),
             401,
             "login_failed",
             "match",
+            Some("old"),
         ),
-        (json!({ "role": "root", "new": "a new password" }), 400, "invalid_params", "operator"),
-        (json!({ "role": "viewer", "new": "x".repeat(513) }), 400, "invalid_params", "512"),
+        (
+            json!({ "role": "root", "new": "a new password" }),
+            400,
+            "invalid_params",
+            "operator",
+            None,
+        ),
+        (
+            json!({ "role": "viewer", "new": "x".repeat(513) }),
+            400,
+            "invalid_params",
+            "512",
+            Some("new"),
+        ),
     ] {
-        let (got, error, body) = set(params.clone()).await;
+        let (got, error, body, field) = set(params.clone()).await;
+        assert_eq!(field.as_deref(), wrong, "{params}");
         assert_eq!((got, error.as_str()), (status, name), "{params}");
         assert!(body.contains(word), "{params}: {body}");
     }

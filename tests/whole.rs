@@ -8,12 +8,16 @@ mod support;
 
 mod agent;
 mod backends;
+mod backup;
 mod chat_command;
+mod check_command;
 mod claude;
 mod confirm;
 mod contacts;
 mod conversation;
+mod data_folder;
 mod demo;
+mod distress;
 mod flood;
 mod foreign_radio;
 mod grants_command;

@@ -70,22 +70,53 @@ export interface Airtime {
 export interface MeshStatus {
   connected: boolean;
   link: string;
+  /** The device, or `host:port`. */
+  port?: string | null;
   my_node: string | null;
   owner: string;
   fingerprint: string | null;
   firmware: string;
+  /** What is wrong with the firmware. */
+  firmware_note?: string | null;
   region: string;
   modem: string;
+  frequency_mhz?: number | null;
+  role?: string | null;
+  /** Everything is sent in the clear. */
+  licensed?: boolean;
   warnings: string[];
   turns_running: number;
   turns_waiting: number;
   parts_waiting: number;
   kept_answers: number;
+  /** Distress texts that nobody has cleared. */
+  distress?: number;
   airtime: Airtime;
   /** Did the operator stop all answers? */
   stopped?: boolean;
   /** Another radio than the last one; it is not used until the operator accepts it. */
   refused_radio?: { fingerprint: string; owner: string; node: string } | null;
+}
+
+/** A row of `mesh.distress`, the newest first. */
+export interface Distress {
+  id: string;
+  at: number;
+  first_at: number;
+  times: number;
+  node: string;
+  name: string;
+  assurance: string;
+  fingerprint: string | null;
+  /** The contact whose number it came under, without that contact's key. */
+  claims: string | null;
+  channel: string | null;
+  mqtt: boolean;
+  text: string;
+  /** When a person cleared it. */
+  seen_at: number | null;
+  snr: number | null;
+  hops: number | null;
 }
 
 export interface Delivery {
@@ -108,6 +139,10 @@ export interface MeshMessage {
   delivery: Delivery | null;
   ignored: string | null;
   id: number;
+  /** dB, of an incoming text. */
+  snr?: number | null;
+  /** dBm, of an incoming text. */
+  rssi?: number | null;
 }
 
 /** A row of `mesh.nodes`. */
@@ -122,6 +157,8 @@ export interface MeshNode {
   /** Unix seconds, 0 for never. */
   last_heard: number;
   snr: number | null;
+  /** dBm */
+  rssi?: number | null;
   hops: number | null;
   battery: number | null;
 }
@@ -133,7 +170,8 @@ export interface Contact {
   /** `configured`, `confirmed`, `unconfirmed` or `none` */
   pin: string;
   foreign_fingerprint: string | null;
-  grants: string[];
+  /** `null` for viewers. */
+  grants: string[] | null;
   /** `configuration` or `node`: only the latter can be removed here. */
   source?: string;
   suspended?: boolean;
@@ -142,7 +180,7 @@ export interface Contact {
   /** The pinned key, in base64: with `key:` before it, its name among the callers of the grants. */
   key?: string | null;
   /** Questions in the rolling hour, and how many there may be. */
-  queries?: { used: number; limit: number } | null;
+  queries?: { used: number; limit: number | null } | null;
 }
 
 export interface Leg {
@@ -152,6 +190,8 @@ export interface Leg {
   reason?: string | null;
   /** Seconds until it is asked again. */
   rests_for_s?: number | null;
+  /** What its last answers took, in the middle. */
+  median_ms?: number | null;
 }
 
 /** What left for a cloud in the last 24 hours. */
@@ -288,6 +328,16 @@ export interface SystemInfo {
   version: string;
   uptime_s: number;
   data_dir: string;
+  storage?: { data_bytes: number; free_bytes: number | null } | null;
+  clock?: {
+    /** `none`, `timesyncd`, `chrony`, `ntpd` or `kernel` */
+    source: string;
+    synchronised: boolean;
+    /** Seconds by which the radio's clock is ahead. */
+    radio_drift_s: number | null;
+  };
+  /** The last one; `at` in Unix milliseconds. */
+  backup?: { at: number; folder: string } | null;
 }
 
 /** `system.disk-status`: each file system once, in bytes. */

@@ -11,6 +11,7 @@ pub mod frame;
 pub mod lora;
 pub mod preset;
 pub mod region;
+pub mod slot;
 pub mod text;
 
 pub mod duty;

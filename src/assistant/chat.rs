@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::backends::ollama;
 use super::backends::{Backend, ToolCall, Turn};
@@ -29,6 +29,7 @@ use super::tools::{Executed, ToolDef, ToolRegistry, ToolSource};
 use super::{ChatContext, ChatReply, ChatStatus, ModelPlace, ToolRecord, prompt};
 use crate::clock;
 use crate::config::{AssistantConfig, CloudPolicy};
+use crate::invisible;
 use crate::secrets::{SecretName, Secrets};
 use crate::store::StoreError;
 pub use confirmed::Settled;
@@ -92,7 +93,7 @@ impl Assistant {
         data_dir: &Path,
     ) -> Result<Assistant, StoreError> {
         let choice = ModelChoice::of(data_dir);
-        let setup = Setup::of(config, choice.read(), &secrets);
+        let setup = Setup::of(config, choice.read()?, &secrets);
         let tools = crate::tools::registry(data_dir);
         let assistant = Assistant::of(setup, Some(secrets), tools, data_dir)?;
         assistant.history.keep_days(config.history_days);
@@ -158,7 +159,11 @@ impl Assistant {
     pub fn reconfigure(&self, config: &AssistantConfig) {
         let Some(secrets) = &self.secrets else { return };
         self.history.keep_days(config.history_days);
-        self.replace(Setup::of(config, self.choice.read(), secrets));
+        let chosen = self.choice.read().unwrap_or_else(|error| {
+            warn!(%error, source = %error.source, "the configuration's model is used");
+            None
+        });
+        self.replace(Setup::of(config, chosen, secrets));
     }
 
     fn replace(&self, setup: Setup) {
@@ -174,7 +179,7 @@ impl Assistant {
     pub async fn choose_model(&self, name: &str) -> Result<(), ModelError> {
         let setup = self.setup();
         let unknown = |there: &str| ModelError::Unknown {
-            name: name.chars().filter(|c| !c.is_control()).take(64).collect(),
+            name: invisible::word(name, 64),
             there: there.to_owned(),
         };
         let (Some(config), Some(secrets)) = (&setup.config, &self.secrets) else {
@@ -216,7 +221,7 @@ impl Assistant {
         let mark = self.history.mark();
         let question: String = text.chars().take(MAX_QUESTION_CHARS).collect();
         let setup = self.setup();
-        let reply = self.turn(&setup, &context, &question, observer).await;
+        let (reply, foreign, made_of) = self.turn(&setup, &context, &question, observer).await;
         info!(
             turn = context.turn_id.0,
             status = ?reply.status,
@@ -233,6 +238,8 @@ impl Assistant {
                 status: reply.status,
                 backend: reply.backend.clone(),
                 tools: reply.tools.clone(),
+                foreign: Some(foreign),
+                made_of: Some(made_of),
             };
             if let Err(error) = self.history.add_since(key, mark, turn) {
                 error!(%error, "a turn could not be written to its transcript");
@@ -254,13 +261,14 @@ impl Assistant {
         tokio::task::spawn_blocking(move || history.tend());
     }
 
+    /// The reply, whether it may be made of foreign words, and what went into the earlier turns that it may be made of.
     async fn turn(
         &self,
         setup: &Setup,
         context: &ChatContext,
         question: &str,
         observer: &dyn Observer,
-    ) -> ChatReply {
+    ) -> (ChatReply, bool, CategorySet) {
         let scope = &self.guard.grants.usable(context.scope.clone());
         let registry = self.registry();
         let offered = self.guard.without_never(registry.clone(), scope);
@@ -298,20 +306,18 @@ impl Assistant {
                 outcome = running => Ok(outcome),
             }
         };
-        let reasons = walk.reasons;
-        match ended {
-            Ok(Outcome { status, text, backend, tools }) => {
-                ChatReply { status, text, backend: backend.to_owned(), tools, reasons }
+        let (reasons, made_of) = (walk.reasons, walk.kept.made_of);
+        let (reply, foreign) = match ended {
+            Ok(Outcome { status, text, backend, tools, foreign }) => {
+                (ChatReply { status, text, backend: backend.to_owned(), tools, reasons }, foreign)
             }
-            Err((status, text)) => ChatReply {
-                status,
-                text: text.to_owned(),
-                backend: String::new(),
+            Err((status, text)) => {
                 // What had run has run, although the loop came to no end.
-                tools: ledger.take(),
-                reasons,
-            },
-        }
+                let (text, tools) = (text.to_owned(), ledger.take());
+                (ChatReply { status, text, backend: String::new(), tools, reasons }, false)
+            }
+        };
+        (reply, foreign, made_of)
     }
 
     /// The caller's own transcript, oldest first; nothing else can be asked for.
@@ -350,10 +356,12 @@ impl Assistant {
     /// The legs. Asks the model servers, each for a short time only.
     pub async fn legs(&self) -> LegsReport {
         let setup = self.setup();
-        let models = match &setup.config {
-            Some(config) => ollama::models(&config.ollama.url).await.ok(),
-            None => None,
+        let models = async {
+            let config = setup.config.as_ref()?;
+            ollama::models(&config.ollama.url).await.ok()
         };
+        // At once: a server that is silent keeps a page waiting only for its own time.
+        let (models, states) = tokio::join!(models, setup.legs.states());
         let key = self.secrets.as_ref().map(|secrets| secrets.read(SecretName::ClaudeApiKey));
         LegsReport {
             ollama_detected: models.is_some(),
@@ -362,7 +370,7 @@ impl Assistant {
             openai_configured: setup.config.as_ref().is_some_and(|config| config.openai.is_some()),
             model: setup.model.clone(),
             left: self.cloud_log.last_day(clock::unix_ms()),
-            legs: setup.legs.states().await,
+            legs: states,
         }
     }
 }
@@ -370,12 +378,15 @@ impl Assistant {
 /// What of a turn no cloud leg is given, with a history of which these categories went into each entry.
 fn kept_of(tools: &ToolRegistry, kept: &CategorySet, history: &[CategorySet]) -> Kept {
     let tools = tools.all().filter(|tool| kept.contains(&tool.category));
+    let of = |entries: &mut dyn Iterator<Item = &CategorySet>| entries.flatten().copied().collect();
     let past = history.iter().enumerate().filter(|(_, of)| !of.is_disjoint(kept));
     Kept {
         categories: kept.clone(),
         tools: tools.map(|tool| tool.name.to_string()).collect(),
         past: past.map(|(place, _)| place).collect(),
-        seen: CategorySet::new(),
+        public_past: of(&mut history.iter().filter(|of| of.is_disjoint(kept))),
+        whole_past: of(&mut history.iter()),
+        ..Kept::default()
     }
 }
 

@@ -64,28 +64,38 @@ pub fn tools(runs: &Runs) -> Vec<ToolDef> {
         .flat_map(|(category, (read, write))| [(category, read, false), (category, write, true)])
         .map(|(category, name, destructive)| {
             let runs = runs.clone();
-            let about = Description {
-                name,
-                description: "notes its run",
-                parameters: json!({
-                    "type": "object",
-                    "properties": {
-                        "text": {"type": "string"},
-                        "count": {"type": "integer", "minimum": 0},
-                    },
-                    "required": ["text"],
-                    "additionalProperties": false,
-                }),
-                category,
-                destructive,
-            };
-            ToolDef::new(about, move |arguments: Arguments| {
+            ToolDef::new(about(name, category, destructive), move |arguments: Arguments| {
                 runs.0.lock().unwrap().push((name.to_owned(), arguments.text.clone()));
                 let result = format!("{name} did {}", arguments.text);
                 Box::pin(async move { Ok(result) })
             })
         })
         .collect()
+}
+
+/// Two more that change something: `notes_own`, which answers in fixed words, and `notes_fails`.
+pub fn notes(runs: &Runs) -> [ToolDef; 2] {
+    let made = |name, works: bool| {
+        let runs = runs.clone();
+        let tool =
+            ToolDef::new(about(name, PermissionCategory::Notes, true), move |given: Arguments| {
+                runs.0.lock().unwrap().push((name.to_owned(), given.text));
+                Box::pin(async move {
+                    if works { Ok("Noted.".to_owned()) } else { Err("no".to_owned()) }
+                })
+            });
+        tool.with_own_results()
+    };
+    [made("notes_own", true), made("notes_fails", false)]
+}
+
+fn about(name: &'static str, category: PermissionCategory, destructive: bool) -> Description {
+    let about = Description::reads(category, name, "notes its run");
+    let properties = json!({
+        "text": {"type": "string"},
+        "count": {"type": "integer", "minimum": 0},
+    });
+    Description { destructive, ..about }.taking(properties, &["text"])
 }
 
 /// One call, as a model makes it.

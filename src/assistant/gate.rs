@@ -42,6 +42,8 @@ pub struct Called<'a> {
     pub category: Option<PermissionCategory>,
     /// What became of it.
     pub outcome: ToolOutcome,
+    /// What it gave may hold words of somebody else than the caller, the operator and this program.
+    pub foreign: bool,
     /// Milliseconds.
     pub millis: u64,
 }

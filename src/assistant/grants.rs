@@ -14,12 +14,16 @@ mod form;
 mod state;
 
 pub use form::{
-    Authority, CallerGrants, CategoryGrant, Change, GrantError, Standing, ToolGrant, ToolMode, Wish,
+    Authority, CallerGrants, CategoryGrant, Change, GrantError, LONGEST_MS, Standing, ToolGrant,
+    ToolMode, Wish,
 };
-use state::{File, State, VERSION, write};
+pub use state::VERSION;
+use state::{File, State, write};
 
 use super::caller::{Assurance, CallerScope, CategorySet, PermissionCategory};
 use crate::clock;
+use crate::invisible;
+use crate::store::document::{self, Document};
 use crate::store::{self, StoreError};
 
 const FILE: &str = "grants.json";
@@ -54,26 +58,26 @@ impl Grants {
     pub fn open(data_dir: &Path) -> Result<Grants, StoreError> {
         let path = data_dir.join(FILE);
         let (mut state, mut warning) = (State::default(), None);
-        match store::read_json::<File>(&path) {
-            Ok(None) => {}
-            Ok(Some(file)) if file.version == VERSION => {
+        let broken = match document::read::<File>(&path, u64::from(VERSION))? {
+            Document::Missing => None,
+            Document::Whole(file) if file.version == VERSION => {
                 state.entries = file.callers;
                 state.history = file.history;
                 state.closed = file.closed;
+                None
             }
-            Err(error) if error.source.kind() != std::io::ErrorKind::InvalidData => {
-                return Err(error);
-            }
-            Ok(Some(_)) | Err(_) => {
-                state.closed = true;
-                let aside = store::set_aside(&path)?;
-                error!(
-                    file = %path.display(), copy = %aside.display(),
-                    "the grants can't be read: nobody has any until they are set anew"
-                );
-                // So that the next start does not take the missing file for one that never was.
-                write(&path, &state)?;
-            }
+            Document::Whole(file) => Some(format!("there is no version {} of it", file.version)),
+            Document::Broken(error) => Some(error.source.to_string()),
+        };
+        if let Some(why) = broken {
+            state.closed = true;
+            let aside = store::set_aside(&path)?;
+            error!(
+                file = %path.display(), why, copy = %aside.display(),
+                "the grants make no sense: nobody has any until they are set anew"
+            );
+            // So that the next start does not take the missing file for one that never was.
+            write(&path, &state)?;
         }
         if state.closed {
             warning = Some(
@@ -89,6 +93,21 @@ impl Grants {
             changed: watch::Sender::new(0),
             warning,
         })
+    }
+
+    /// Has a text the form of the file? Changes nothing. Gives what should be known of it, or what is wrong.
+    pub fn look(text: &[u8]) -> Result<Option<String>, String> {
+        match serde_json::from_slice::<File>(text) {
+            Ok(file) if file.version != VERSION => {
+                Err(format!("it is of version {}; this program knows {VERSION}", file.version))
+            }
+            Ok(file) if file.closed => Ok(Some(
+                "it was broken once: whoever is not named in it has no grants until they are set"
+                    .to_owned(),
+            )),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// What the operator should know of the file.
@@ -241,7 +260,7 @@ fn with_categories(mut scope: CallerScope, categories: CategorySet) -> CallerSco
 
 /// What somebody typed, fit for a message.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(64).collect()
+    invisible::word(text, 64)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
+use super::TurnId;
 use super::begun::Begun;
 use super::call_ledger::{CallLedger, RecordedCall};
 use super::caller::{Assurance, CallerScope};
@@ -16,7 +17,6 @@ use super::confirm::{Confirmations, NewCall, Taken, needs_operator, shown_call};
 use super::gate::{Asking, Called, Decision, Gate, Noting};
 use super::grants::{Authority, Grants, ToolMode};
 use super::tools::{ToolDef, ToolRegistry};
-use super::{ToolOutcome, TurnId};
 use crate::clock;
 use crate::store::StoreError;
 
@@ -152,7 +152,7 @@ impl Gate for TurnGate<'_> {
     }
 
     fn called(&self, call: &Called<'_>) {
-        if matches!(call.outcome, ToolOutcome::Ran | ToolOutcome::Failed) {
+        if call.foreign {
             self.tainted.store(true, Ordering::Relaxed);
         }
         self.guard.calls.add(&RecordedCall {

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::backends::Turn;
 use super::caller::{CategorySet, HistoryKey};
-use super::{ChatStatus, ToolRecord, TurnId};
+use super::{ChatStatus, TurnId};
 use crate::clock;
 use crate::store::{self, Durability, Journal, StoreError};
 
@@ -56,12 +56,33 @@ pub struct History {
 struct Writing {
     /// How many lines each file has.
     lines: HashMap<PathBuf, usize>,
-    /// When a transcript was last deleted, as a count of deletions.
-    cleared: HashMap<PathBuf, u64>,
-    clears: u64,
+    /// When a transcript was last deleted, and when its conversation last began anew, counted in such ends.
+    ends: HashMap<PathBuf, Ends>,
+    count: u64,
 }
 
-/// A moment before which a transcript may have been deleted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    cleared: u64,
+    anew: u64,
+}
+
+impl Writing {
+    /// Counts one more, and gives the file's own to be set to that.
+    fn end(&mut self, path: &Path) -> (&mut Ends, u64) {
+        self.count += 1;
+        if self.ends.len() >= MAX_COUNTED && !self.ends.contains_key(path) {
+            // The one whose ends are the oldest: no turn runs that long.
+            let oldest = self.ends.iter().min_by_key(|(_, ends)| ends.cleared.max(ends.anew));
+            if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
+                self.ends.remove(&oldest);
+            }
+        }
+        (self.ends.entry(path.to_owned()).or_default(), self.count)
+    }
+}
+
+/// A moment before which a transcript may have been deleted, or its conversation have begun anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -146,17 +167,12 @@ impl History {
 
     /// To be taken when a turn begins, for [`History::add_since`].
     pub fn mark(&self) -> Mark {
-        Mark(self.lock().clears)
+        Mark(self.lock().count)
     }
 
-    /// Adds a turn, safe from a kill when this returns; one of the same name is replaced. The oldest go
-    /// when there are too many.
-    pub fn add(&self, key: &HistoryKey, turn: StoredTurn) -> Result<(), StoreError> {
-        self.append(&mut self.lock(), key, Line { turn: Some(turn), ..Line::default() })
-    }
-
-    /// The same for a turn that began at that mark. Where the transcript was deleted since, the turn is not kept
-    /// either.
+    /// Adds a turn that began at that mark, safe from a kill when this returns; one of the same name is replaced. The
+    /// oldest go when there are too many. Where the transcript was deleted since, the turn is not kept either; where a
+    /// fresh conversation has begun, it is part of the one before.
     pub fn add_since(
         &self,
         key: &HistoryKey,
@@ -164,18 +180,23 @@ impl History {
         turn: StoredTurn,
     ) -> Result<(), StoreError> {
         let mut writing = self.lock();
-        if writing.cleared.get(&self.path(key)).is_some_and(|cleared| *cleared > mark.0) {
+        let ends = writing.ends.get(&self.path(key)).copied().unwrap_or_default();
+        if ends.cleared > mark.0 {
             return Ok(());
         }
-        self.append(&mut writing, key, Line { turn: Some(turn), ..Line::default() })
+        let line = Line { turn: Some(turn), late: ends.anew > mark.0, ..Line::default() };
+        self.append(&mut writing, key, line)
     }
 
     /// Begins a fresh conversation: models are given nothing of what was said so far. The transcript stays.
     pub fn begin_anew(&self, key: &HistoryKey) -> Result<(), StoreError> {
-        if self.transcript(key)?.turns.is_empty() {
-            return Ok(());
+        let mut writing = self.lock();
+        if !self.transcript(key)?.turns.is_empty() {
+            self.append(&mut writing, key, Line { anew: true, ..Line::default() })?;
         }
-        self.append(&mut self.lock(), key, Line { anew: true, ..Line::default() })
+        let (ends, now) = writing.end(&self.path(key));
+        ends.anew = now;
+        Ok(())
     }
 
     /// The turns that are due to be folded into the summary; `None`: none are.
@@ -237,12 +258,8 @@ impl History {
         let mut writing = self.lock();
         let path = self.path(key);
         writing.lines.remove(&path);
-        writing.clears += 1;
-        if writing.cleared.len() >= MAX_COUNTED {
-            writing.cleared.clear();
-        }
-        let clears = writing.clears;
-        writing.cleared.insert(path.clone(), clears);
+        let (ends, now) = writing.end(&path);
+        ends.cleared = now;
         store::remove_set_aside(&path)?;
         store::remove(&path)
     }
@@ -252,24 +269,31 @@ impl History {
         self.given(key).turns
     }
 
-    /// Does a conversation that goes on hold text that neither the caller nor we wrote: answers made from the results
-    /// of tools? A summary counts as such: a model wrote it, and what it read is not all in the file any more.
+    /// Does a conversation that goes on hold text that may be made of what neither the caller nor the operator nor we
+    /// wrote: an answer after the result of a tool that reads such text, or a summary of such answers? Where a file
+    /// doesn't say, it does. Once in a conversation, it stays: later answers may be made of it.
     pub fn has_foreign_text(&self, key: &HistoryKey) -> bool {
-        let Transcript { turns, earlier, gone, summary, .. } = self.shown(key);
-        gone > 0
-            || summary.is_some()
-            || turns.iter().skip(earlier).flat_map(|turn| &turn.tools).any(ToolRecord::ran)
+        match self.transcript(key) {
+            Ok(transcript) => transcript.has_foreign_text(),
+            Err(error) => {
+                warn!(%error, source = %error.source, "a transcript can't be read");
+                true
+            }
+        }
     }
 
     /// What a model is given of it.
     pub fn given(&self, key: &HistoryKey) -> Given {
         let transcript = self.shown(key);
         let mut given = Given::default();
+        let mut before = CategorySet::new();
         if let Some(summary) = &transcript.summary {
             given.add(Turn::Summary(summary.text.clone()), &summary.categories);
+            before.clone_from(&summary.categories);
         }
         for turn in transcript.verbatim() {
-            let categories = turn.categories().collect();
+            let categories = turn.categories(&before);
+            before.extend(categories.iter().copied());
             given.add(Turn::User(turn.question.clone()), &categories);
             let text = turn.answer.clone();
             given.add(Turn::Assistant { text, calls: Vec::new(), raw: None }, &categories);

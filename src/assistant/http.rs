@@ -14,6 +14,7 @@ use rustls::crypto::ring;
 use serde_json::Value;
 
 use super::backends::BackendError;
+use crate::invisible::hidden;
 
 /// No answer of a model server may be larger, in bytes.
 pub const MAX_BODY: usize = 1 << 20;
@@ -177,7 +178,7 @@ fn describe(error: reqwest::Error) -> String {
 /// A server's words, fit for a log: short, on one line, and without anything that looks like a key.
 pub fn redact(words: &str) -> String {
     let mut text: String =
-        words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(4 * MAX_WORDS).collect();
+        words.chars().map(|c| if hidden(c) { ' ' } else { c }).take(4 * MAX_WORDS).collect();
     for mark in SECRET_MARKS {
         let mut rest = text.as_str();
         let mut masked = String::new();

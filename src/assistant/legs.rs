@@ -4,6 +4,7 @@
 //! rests in [`health`]. Knows no wire format.
 
 pub mod health;
+pub mod speed;
 pub mod walk;
 
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 use super::backends::{Backend, BackendError, BackendTurn, Capabilities, Request, Turn};
 use super::{LegReason, ModelPlace};
 use health::Health;
+use speed::Speed;
 pub use walk::{Nobody, Walk};
 
 /// How the reason of a leg begins that was not asked yet because it rests.
@@ -36,6 +38,8 @@ pub struct LegState {
     pub reason: Option<String>,
     /// Seconds until it is asked again; only of one that rests.
     pub rests_for_s: Option<u64>,
+    /// What its last answers took, in the middle; `None` before the first.
+    pub median_ms: Option<u64>,
 }
 
 /// The legs, in the order in which they are tried.
@@ -46,14 +50,14 @@ pub struct Legs {
 struct Leg {
     backend: Box<dyn Backend>,
     health: Mutex<Health>,
+    speed: Mutex<Speed>,
 }
 
 impl Legs {
     /// In that order.
     pub fn new(backends: Vec<Box<dyn Backend>>) -> Legs {
-        let legs =
-            backends.into_iter().map(|backend| Leg { backend, health: Mutex::default() }).collect();
-        Legs { legs }
+        let leg = |backend| Leg { backend, health: Mutex::default(), speed: Mutex::default() };
+        Legs { legs: backends.into_iter().map(leg).collect() }
     }
 
     /// Begins a turn. `cloud`: may this caller's text leave the operator's machines?
@@ -90,35 +94,9 @@ impl Legs {
         ModelPlace::Off
     }
 
-    /// Asks each leg whether it is there; not those that rest.
+    /// Asks each leg whether it is there, all at once; not those that rest.
     pub async fn states(&self) -> Vec<LegState> {
-        let mut states = Vec::new();
-        for leg in &self.legs {
-            let health = leg.health();
-            let rest = health.rest(Instant::now());
-            let (state, reason) = match rest {
-                Some(_) => ("resting", health.failed),
-                None => match (leg.backend.there().await, health.failed) {
-                    (Err(error @ BackendError::Unconfigured(_)), _) => {
-                        ("unconfigured", Some(error.to_string()))
-                    }
-                    (Err(error), _) => ("unavailable", Some(error.to_string())),
-                    (Ok(_), Some(failed)) => ("failing", Some(failed)),
-                    (Ok(capabilities), None) if !capabilities.tools => {
-                        ("ready", Some(BackendError::NoTools.to_string()))
-                    }
-                    (Ok(_), None) => ("ready", None),
-                },
-            };
-            states.push(LegState {
-                name: leg.backend.name().to_owned(),
-                state: state.to_owned(),
-                reason,
-                // Rounded up: it is not asked before.
-                rests_for_s: rest.map(|rest| rest.as_secs() + u64::from(rest.subsec_nanos() > 0)),
-            });
-        }
-        states
+        futures_util::future::join_all(self.legs.iter().map(Leg::state)).await
     }
 
     /// A text of the first local model that is there, for the node's own use: without tools, and never from a cloud.
@@ -140,6 +118,34 @@ impl Legs {
 }
 
 impl Leg {
+    /// How it is now, seen from outside.
+    async fn state(&self) -> LegState {
+        let health = self.health();
+        let rest = health.rest(Instant::now());
+        let (state, reason) = match rest {
+            Some(_) => ("resting", health.failed),
+            None => match (self.backend.there().await, health.failed) {
+                (Err(error @ BackendError::Unconfigured(_)), _) => {
+                    ("unconfigured", Some(error.to_string()))
+                }
+                (Err(error), _) => ("unavailable", Some(error.to_string())),
+                (Ok(_), Some(failed)) => ("failing", Some(failed)),
+                (Ok(capabilities), None) if !capabilities.tools => {
+                    ("ready", Some(BackendError::NoTools.to_string()))
+                }
+                (Ok(_), None) => ("ready", None),
+            },
+        };
+        LegState {
+            name: self.backend.name().to_owned(),
+            state: state.to_owned(),
+            reason,
+            // Rounded up: it is not asked before.
+            rests_for_s: rest.map(|rest| rest.as_secs() + u64::from(rest.subsec_nanos() > 0)),
+            median_ms: self.speed.lock().unwrap_or_else(PoisonError::into_inner).median_ms(),
+        }
+    }
+
     fn is_offline(&self) -> bool {
         self.backend.name() == OFFLINE
     }
@@ -189,7 +195,11 @@ impl Leg {
             }),
         };
         match &outcome {
-            Ok(_) => self.set_health(Health::default()),
+            Ok(_) => {
+                self.set_health(Health::default());
+                let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+                speed.answered(begun.elapsed());
+            }
             Err(error) => self.failed(error, begun),
         }
         outcome
@@ -207,3 +217,6 @@ impl Leg {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
     }
 }
+
+#[cfg(test)]
+mod tests;

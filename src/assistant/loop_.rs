@@ -45,6 +45,8 @@ pub struct Outcome {
     pub backend: &'static str,
     /// The ledger.
     pub tools: Vec<ToolRecord>,
+    /// A model wrote the text, and may have made it of foreign words.
+    pub foreign: bool,
 }
 
 /// What holds for a turn from its first request to its end.
@@ -86,6 +88,8 @@ struct Running<'r, 'a> {
     nudge: Nudge,
     /// A call waits for somebody to decide: the turn ends with these words.
     waits: Option<String>,
+    /// The model has been given foreign words.
+    foreign: bool,
 }
 
 /// Runs until there is an answer, or a limit is met. `history` ends with the question.
@@ -100,6 +104,7 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
         made: HashMap::new(),
         nudge: if can { Nudge::Waiting } else { Nudge::Over },
         waits: None,
+        foreign: false,
     };
     let mut backend = "offline";
     let mut told: Vec<LegReason> = Vec::new();
@@ -140,6 +145,8 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
                         return running.end(ChatStatus::Failed, NO_END.to_owned(), backend);
                     }
                     if let Some(words) = running.waits.take() {
+                        // Words of ours, whatever the model had read.
+                        running.foreign = false;
                         return running.end(ChatStatus::Answered, words, backend);
                     }
                 }
@@ -151,7 +158,7 @@ pub async fn run_loop(walk: &mut Walk<'_>, rules: &Rules<'_>, history: Vec<Turn>
 
 impl Running<'_, '_> {
     fn end(self, status: ChatStatus, text: String, backend: &'static str) -> Outcome {
-        Outcome { status, text, backend, tools: self.tools }
+        Outcome { status, text, backend, tools: self.tools, foreign: self.foreign }
     }
 
     /// Carries out one call. `false`: the model goes round in circles.
@@ -178,6 +185,7 @@ impl Running<'_, '_> {
             let executed = execute_tool(registry, scope, call, *gate).await;
             observer.called(call, &executed);
             let content = cut(&executed.content);
+            self.foreign |= executed.foreign;
             self.waits = executed.waits.then(|| content.clone());
             self.tools.push(executed.record);
             repeats.1.clone_from(&content);

@@ -9,9 +9,12 @@ use serde_json::{Map, Value};
 use tracing::warn;
 
 use super::backends::BackendError;
-use crate::store::{self, Durability, StoreError};
+use crate::store::{self, Durability, StoreError, document};
 
 const FILE: &str = "settings.json";
+/// Of the file's form.
+/// Of the form of `settings.json`.
+pub const VERSION: u64 = 1;
 const KEY: &str = "model";
 /// No server's model has a longer name, in bytes.
 const MAX_NAME: usize = 200;
@@ -56,36 +59,48 @@ impl ModelChoice {
         ModelChoice { path: data_dir.join(FILE) }
     }
 
-    /// The model that was chosen. A file that makes no sense is said so, and counts as no choice.
-    pub fn read(&self) -> Option<String> {
-        match store::read_json::<Map<String, Value>>(&self.path) {
-            Ok(settings) => match settings?.get(KEY)? {
-                Value::String(name) if is_name(name) => Some(name.clone()),
-                Value::Null => None,
-                _ => {
-                    let path = self.path.display();
-                    warn!(%path, "\"model\" is no name of a model: the configuration's is used");
-                    None
-                }
-            },
-            Err(error) => {
-                warn!(%error, source = %error.source, "the configuration's model is used");
+    /// The model that was chosen. A file that makes no sense is set aside, and counts as no choice.
+    ///
+    /// # Errors
+    /// As [`document::read`].
+    pub fn read(&self) -> Result<Option<String>, StoreError> {
+        let settings = self.settings()?;
+        Ok(match settings.get(KEY) {
+            Some(Value::String(name)) if is_name(name) => Some(name.clone()),
+            None | Some(Value::Null) => None,
+            Some(_) => {
+                let path = self.path.display();
+                warn!(%path, "\"model\" is no name of a model: the configuration's is used");
                 None
             }
+        })
+    }
+
+    fn settings(&self) -> Result<Map<String, Value>, StoreError> {
+        let (settings, aside) = document::read_or_set_aside(&self.path, VERSION)?;
+        if let Some(aside) = aside {
+            warn!(
+                why = aside.why, aside = %aside.path.display(),
+                "settings.json makes no sense and is set aside; the configuration's model is used"
+            );
+        }
+        Ok(settings.unwrap_or_default())
+    }
+
+    /// Has a text the form of the file? What is wrong with it, else. Changes nothing.
+    pub fn look(text: &[u8]) -> Result<(), String> {
+        let settings: Map<String, Value> =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        match settings.get(KEY) {
+            None | Some(Value::Null) => Ok(()),
+            Some(Value::String(name)) if is_name(name) => Ok(()),
+            Some(_) => Err(format!("\"{KEY}\" is no name of a model")),
         }
     }
 
     /// Stores a choice, on the disk when this returns; `None` takes it back. A file that makes no sense is set aside.
     pub fn write(&self, name: Option<&str>) -> Result<(), StoreError> {
-        let mut settings = match store::read_json::<Map<String, Value>>(&self.path) {
-            Ok(settings) => settings.unwrap_or_default(),
-            Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => {
-                let aside = store::set_aside(&self.path)?;
-                warn!(?aside, "the settings made no sense");
-                Map::new()
-            }
-            Err(error) => return Err(error),
-        };
+        let mut settings = self.settings()?;
         match name {
             Some(name) => settings.insert(KEY.to_owned(), Value::from(name)),
             None => settings.shift_remove(KEY),
@@ -114,11 +129,11 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let path = data.path().join(FILE);
         let choice = ModelChoice::of(data.path());
-        assert_eq!(choice.read(), None);
+        assert_eq!(choice.read().unwrap(), None);
         store::replace(&path, b"{\"trusted_only\":true}", Durability::Process).unwrap();
-        assert_eq!(choice.read(), None);
+        assert_eq!(choice.read().unwrap(), None);
         choice.write(Some("qwen3:4b")).unwrap();
-        assert_eq!(ModelChoice::of(data.path()).read().as_deref(), Some("qwen3:4b"));
+        assert_eq!(ModelChoice::of(data.path()).read().unwrap().as_deref(), Some("qwen3:4b"));
         choice.write(None).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"trusted_only\":true}");
     }
@@ -132,11 +147,10 @@ mod tests {
             ["{\"model\":", "[]", "{\"model\":7}", "{\"model\":\"\"}", "{\"model\":\"a b\"}"]
         {
             store::replace(&path, broken.as_bytes(), Durability::Process).unwrap();
-            assert_eq!(choice.read(), None, "{broken}");
+            assert_eq!(choice.read().unwrap(), None, "{broken}");
         }
-        store::replace(&path, b"{\"model\":", Durability::Process).unwrap();
         choice.write(Some("m")).unwrap();
-        assert_eq!(choice.read().as_deref(), Some("m"));
+        assert_eq!(choice.read().unwrap().as_deref(), Some("m"));
         let aside = data.path().join("settings.json.broken");
         assert_eq!(std::fs::read_to_string(aside).unwrap(), "{\"model\":");
     }

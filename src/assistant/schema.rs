@@ -4,7 +4,9 @@
 //! required, enum, items, additionalProperties, the bounds of numbers and texts), in words that a model can act on: the field and what it
 //! should be. Coerces nothing, repeats no value, and leaves what it does not know to whoever runs the tool.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use crate::invisible;
 
 /// Schemas within schemas that are followed; deeper values are left to whoever runs the tool.
 const MAX_DEPTH: usize = 16;
@@ -12,6 +14,16 @@ const MAX_DEPTH: usize = 16;
 const MAX_LISTED: usize = 12;
 /// Characters of a name that a model wrote.
 const MAX_NAME: usize = 64;
+
+/// The schema of an object with these properties and no others.
+pub fn closed(properties: Value, required: &[&str]) -> Value {
+    let mut schema = json!({ "type": "object", "properties": properties });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema["additionalProperties"] = Value::Bool(false);
+    schema
+}
 
 /// Checks arguments against a schema of type `object`.
 pub fn check(schema: &Value, arguments: &Value) -> Result<(), String> {
@@ -63,8 +75,7 @@ fn check_fields(schema: &Value, fields: &Map<String, Value>, depth: usize) -> Re
             None if closed => {
                 let known: Vec<&str> =
                     properties.keys().take(MAX_LISTED).map(String::as_str).collect();
-                let name: String =
-                    name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
+                let name = invisible::word(name, MAX_NAME);
                 return Err(if known.is_empty() {
                     format!("there is no argument `{name}`; it takes none")
                 } else {

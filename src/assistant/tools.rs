@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -20,6 +20,7 @@ use super::caller::{CallerScope, PermissionCategory};
 use super::gate::{Called, Decision, Gate};
 use super::grants::{Authority, ToolMode};
 use super::{ToolOutcome, ToolRecord, schema};
+use crate::invisible;
 
 /// What a tool's run gives: text for the model, or one line on why not.
 pub type Run = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
@@ -37,8 +38,8 @@ pub struct ToolDef {
     pub category: PermissionCategory,
     /// It changes something.
     pub destructive: bool,
-    /// Its results may hold words of somebody else than the operator and this program: once a turn has seen
-    /// them, they may be behind whatever the model does next.
+    /// Its results may hold words of somebody else than the caller, the operator and this program: once a turn has
+    /// seen them, they may be behind whatever the model does next. So it is unless the tool says otherwise.
     pub foreign_results: bool,
     handler: Arc<dyn Handler>,
 }
@@ -109,6 +110,33 @@ pub struct Description {
     pub destructive: bool,
 }
 
+impl Description {
+    /// A tool that only reads, and takes no arguments.
+    pub fn reads(
+        category: PermissionCategory,
+        name: &'static str,
+        description: &'static str,
+    ) -> Description {
+        let parameters = schema::closed(Value::Object(Map::new()), &[]);
+        Description { name, description, parameters, category, destructive: false }
+    }
+
+    /// A tool that changes something, and takes no arguments.
+    pub fn changes(
+        category: PermissionCategory,
+        name: &'static str,
+        description: &'static str,
+    ) -> Description {
+        Description { destructive: true, ..Description::reads(category, name, description) }
+    }
+
+    /// With these arguments, each by its name with its schema, and no others. The required ones must be given.
+    #[must_use]
+    pub fn taking(self, properties: Value, required: &[&str]) -> Description {
+        Description { parameters: schema::closed(properties, required), ..self }
+    }
+}
+
 /// The same of a tool whose words are not ours.
 #[derive(Debug)]
 pub struct ForeignDescription {
@@ -153,16 +181,25 @@ impl ToolDef {
             parameters: about.parameters,
             category: about.category,
             destructive: about.destructive,
-            foreign_results: false,
+            foreign_results: true,
             handler: Arc::new(Typed { run, arguments: std::marker::PhantomData }),
         }
     }
 
-    /// Its results may hold foreign words.
+    /// Its results hold figures and fixed words of ours, names that the operator gave, and nothing else.
     #[must_use]
-    pub fn with_foreign_results(mut self) -> ToolDef {
-        self.foreign_results = true;
+    pub fn with_own_results(mut self) -> ToolDef {
+        self.foreign_results = false;
         self
+    }
+
+    /// May what a call gave hold foreign words? A failure may quote whatever it met.
+    fn gave_foreign(&self, outcome: ToolOutcome) -> bool {
+        match outcome {
+            ToolOutcome::Ran => self.foreign_results,
+            ToolOutcome::Failed => true,
+            _ => false,
+        }
     }
 
     /// A tool that is described at run time: its arguments are checked by that schema alone, and its results
@@ -264,6 +301,8 @@ pub struct Executed {
     pub is_error: bool,
     /// It is kept until somebody decides: the turn ends here, with `content` for the caller.
     pub waits: bool,
+    /// `content` may hold words of somebody else than the caller, the operator and this program.
+    pub foreign: bool,
 }
 
 /// What became of a call, and what the model is told.
@@ -295,6 +334,7 @@ pub async fn execute_tool(
     };
     let Verdict { outcome, content, waits } = verdict;
     let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let foreign = tool.is_some_and(|tool| tool.gave_foreign(outcome));
     let category = tool.map(|tool| tool.category);
     let tool = tool.map(|tool| &*tool.name);
     // The name is the model's; only a name that we know is logged.
@@ -305,12 +345,13 @@ pub async fn execute_tool(
         millis,
         "tool call"
     );
-    gate.called(&Called { tool, category, outcome, millis });
+    gate.called(&Called { tool, category, outcome, foreign, millis });
     Executed {
         record: ToolRecord { name: shown_name(&call.name), category, outcome },
         content,
         is_error: outcome != ToolOutcome::Ran,
         waits,
+        foreign,
     }
 }
 
@@ -386,7 +427,7 @@ fn denied(tool: &ToolDef, authority: &Authority) -> Verdict {
 
 /// A name that a model wrote, fit for a ledger, a page and a terminal.
 fn shown_name(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(64).collect()
+    invisible::word(name, 64)
 }
 
 #[cfg(test)]

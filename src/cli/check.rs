@@ -2,6 +2,8 @@
 //!
 //! Owns the questions and how the answers are printed. Changes nothing: no file, no setting, no radio.
 
+mod files;
+mod servers;
 mod tools;
 
 use std::io::Write as _;
@@ -63,14 +65,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut lines = vec![("configuration", Found::Good(path.display().to_string()))];
     lines.push(("data folder", data_folder(&config.data_dir)));
     lines.extend(secrets(&config));
+    lines.extend(files::lines(&config.data_dir));
     lines.extend(tools::lines(&config));
     lines.extend(runtime()?.block_on(async {
-        let (radio, model, other) =
-            tokio::join!(radio(&config), ollama(&config.assistant), openai(&config));
+        let (radio, model, other, servers) = tokio::join!(
+            radio(&config),
+            ollama(&config.assistant),
+            openai(&config),
+            servers::lines(&config)
+        );
         let model = or_note(model, other_leg(&config, other.as_ref()));
         [("radio", radio), ("ollama", model)]
             .into_iter()
             .chain(other.map(|found| ("openai", found)))
+            .chain(servers)
     }));
     print(&lines);
     let bad = lines.iter().any(|(_, found)| matches!(found, Found::Bad(_)));
@@ -340,6 +348,7 @@ mod tests {
                 NodeInfo { long_name: "N0CALL".to_owned(), licensed: true, ..NodeInfo::default() };
             let info = RadioInfo {
                 session: 0,
+                port: String::new(),
                 my_node: NodeNum(7),
                 public_key: None,
                 owner,

@@ -10,13 +10,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::assistant::grants::{CallerGrants, Grants, OPERATOR, Standing, ToolMode, Wish};
+use crate::assistant::confirm::needs_operator;
+use crate::assistant::grants::{
+    CallerGrants, GrantError, Grants, LONGEST_MS, OPERATOR, Standing, ToolMode, Wish,
+};
 use crate::assistant::{PeerId, PermissionCategory};
+use crate::cli::likeness::suggestion;
 use crate::cli::terminal;
 use crate::clock;
 use crate::config::{self, Config};
 use crate::gateway;
 use crate::mesh::identity::Contacts;
+use crate::tools::folder::date;
+use crate::tools::names;
+use crate::tools::system::span;
 
 /// Arguments of `tombolo grants`.
 #[derive(Debug, clap::Args)]
@@ -67,6 +74,9 @@ enum Action {
         /// Only for so long: 90m, 12h, 7d.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         lasting: Option<Duration>,
+        /// Although this program and the configuration know no tool of that name: for one that comes later.
+        #[arg(long)]
+        unknown: bool,
     },
 }
 
@@ -78,7 +88,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Mode {
-    /// Without a confirmation, as long as only the caller's own words are in the conversation.
+    /// Without a confirmation, as long as only the caller's words and the node's are in the conversation.
     Always,
     /// With a confirmation, though it changes nothing.
     Ask,
@@ -95,6 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("there is no data folder at {} (key data_dir)", config.data_dir.display());
     }
     let running = gateway::is_running(&config.data_dir);
+    let mut unknown_too = false;
     let (caller, wish) = match args.action.unwrap_or(Action::List) {
         Action::List => {
             let grants = open(&config)?;
@@ -108,7 +119,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             }
             (caller, Wish::Category { category, granted, until: until(lasting) })
         }
-        Action::Tool { caller, tool, mode, lasting } => {
+        Action::Tool { caller, tool, mode, lasting, unknown } => {
+            unknown_too = unknown;
             let mode = match mode {
                 Mode::Always => Some(ToolMode::Always),
                 Mode::Ask => Some(ToolMode::Ask),
@@ -129,11 +141,59 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let grants = open(&config)?;
     let caller = named(&grants.list(), &caller, &contacts(&config.data_dir, &config)?)?;
+    if let Wish::Tool { tool, mode: Some(mode), .. } = &wish {
+        let set = grants.list().into_iter().find(|row| row.caller == caller);
+        let set_before = set.is_some_and(|row| row.tools.iter().any(|one| one.tool == *tool));
+        check_tool(&config, &caller, tool, *mode, unknown_too || set_before)?;
+    }
     grants.set(&caller, wish, "command line")?;
     let shown: Vec<CallerGrants> =
         grants.list().into_iter().filter(|row| row.caller == caller).collect();
     terminal::print(&listed(&shown, grants.warning()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a name that no tool has, for a typing error in `never` would forbid nothing; and what no peer may have.
+fn check_tool(
+    config: &Config,
+    caller: &str,
+    tool: &str,
+    mode: ToolMode,
+    unknown_too: bool,
+) -> Result<()> {
+    let known = known_tools(config);
+    let Some((_, category, destructive)) = known.iter().find(|(name, ..)| name == tool) else {
+        if unknown_too {
+            return Ok(());
+        }
+        let names = known.iter().map(|(name, ..)| name.as_str());
+        bail!(
+            "there is no tool `{tool}`; {} (for a tool that comes later, of a command or an [[mcp]] server that is not in the \
+             configuration yet, add --unknown)",
+            suggestion(tool, names)
+        );
+    };
+    let always = mode == ToolMode::Always && *destructive;
+    if always && caller != OPERATOR && needs_operator(*category) {
+        let (tool, category) = (tool.to_owned(), *category);
+        return Err(GrantError::OperatorOnly { tool, category }.into());
+    }
+    Ok(())
+}
+
+/// Whatever this program may have, and the commands and marked foreign tools of the configuration.
+fn known_tools(config: &Config) -> Vec<names::Name> {
+    let known = names::of(&config.tools).into_iter();
+    #[cfg(feature = "mcp")]
+    let known = known.chain(config.mcp.iter().flat_map(|server| {
+        server.tools.iter().map(|tool| {
+            let name = crate::tools::mcp::offered_name(&server.name, &tool.name);
+            // Without marks it is not offered; the gate looks at those that it has by then.
+            let category = tool.category.unwrap_or(PermissionCategory::Search);
+            (name, category, tool.destructive.unwrap_or(true))
+        })
+    }));
+    known.collect()
 }
 
 fn open(config: &Config) -> Result<Grants> {
@@ -213,8 +273,9 @@ fn listed(rows: &[CallerGrants], warning: Option<&str>) -> String {
         let now = clock::unix_ms();
         let left = |until: Option<u64>| {
             until.map_or_else(String::new, |until| {
-                let minutes = until.saturating_sub(now).div_ceil(60_000);
-                format!(" (for {minutes} more minutes)")
+                let end = date(i128::from(until) * 1_000_000);
+                let left = span(until.saturating_sub(now) / 1000);
+                format!(" (until {end} UTC, {left} from now)")
             })
         };
         let all: Vec<String> = row
@@ -247,9 +308,9 @@ fn category(word: &str) -> Result<PermissionCategory, String> {
 
 fn tool_name(word: &str) -> Result<String, String> {
     let right = (1..=64).contains(&word.len())
-        && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
+        && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     right.then(|| word.to_owned()).ok_or_else(|| {
-        "a tool's name is 1 to 64 of the characters a-z 0-9 _ -, as the node page lists it"
+        "a tool's name is 1 to 64 of the characters A-Z a-z 0-9 _ -, as the node page lists it"
             .to_owned()
     })
 }
@@ -268,7 +329,7 @@ fn duration(word: &str) -> Result<Duration, String> {
     let plain = (1..=9).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
     let number: u64 = number.parse().ok().filter(|n| plain && *n > 0).ok_or_else(wrong)?;
     let seconds =
-        number.checked_mul(seconds).filter(|s| *s <= 10 * 366 * 86_400).ok_or_else(wrong)?;
+        number.checked_mul(seconds).filter(|s| *s <= LONGEST_MS / 1000).ok_or_else(wrong)?;
     Ok(Duration::from_secs(seconds))
 }
 
@@ -294,8 +355,9 @@ mod tests {
     fn words_are_checked_before_anything_is_opened() {
         assert_eq!(category("ai_local"), Ok(PermissionCategory::AiLocal));
         assert!(category("AI").unwrap_err().contains("ai_local notes"));
+        assert!(tool_name("toy_getForecast").is_ok());
         assert!(tool_name("notes_add").is_ok() && tool_name(&"x".repeat(64)).is_ok());
-        for wrong in ["", "Notes", "a b", "a\n", &"x".repeat(65)] {
+        for wrong in ["", "Notés", "a b", "a\n", &"x".repeat(65)] {
             assert!(tool_name(wrong).is_err(), "{wrong}");
         }
     }

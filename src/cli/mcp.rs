@@ -1,16 +1,22 @@
 //! `tombolo mcp`: the tools of Model Context Protocol servers, and accepting the words of those that changed.
 //!
-//! Owns what is shown before a person says yes: the old words, the new ones, and the schema. Starts no server.
+//! Owns what is shown before a person says yes: the old words, the new ones, and the schema; and why a server or a tool
+//! is not there. Starts no server: how they are, a running daemon has written down.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use super::likeness::suggestion;
 use super::terminal::{self, exact, printable};
-use crate::config;
+use crate::config::{self, Config};
+use crate::gateway;
+use crate::invisible::word;
+use crate::tools::folder;
+use crate::tools::mcp::condition::{Condition, Conditions};
+use crate::tools::mcp::offers;
 use crate::tools::mcp::pins::{Definition, Pin, Pins};
-use crate::tools::mcp::{marks, offered_name};
 
 /// Arguments of `tombolo mcp`.
 #[derive(Debug, clap::Args)]
@@ -27,7 +33,8 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Every tool of the configuration and whether it is offered; what has changed, with its words.
+    /// Every server and tool of the configuration: whether it is there and offered, else why not; what has changed, with its
+    /// words.
     List,
     /// Accept the changed words of a tool; a running daemon offers it from the next turn on.
     Accept {
@@ -44,44 +51,92 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut pins = Pins::open(&config.data_dir)?;
     match args.action {
         Action::List => {
-            let mut text = String::new();
-            for server in &config.mcp {
-                for tool in &server.tools {
-                    let name = offered_name(&server.name, &tool.name);
-                    let pin = pins.get(&server.name, &tool.name);
-                    let state = match (marks(tool), pin) {
-                        (None, _) => {
-                            "not offered: write its category and destructive = true or false"
-                                .to_owned()
-                        }
-                        (Some(_), None) => {
-                            "not offered: the server has not been seen yet".to_owned()
-                        }
-                        (Some((category, destructive)), Some(pin)) if pin.changed.is_none() => {
-                            let kind = if destructive { "asks first" } else { "reads only" };
-                            format!("offered ({category}, {kind})")
-                        }
-                        (Some(_), Some(_)) => "suspended: its words have changed".to_owned(),
-                    };
-                    text.push_str(&format!("{name}\t{state}\n"));
-                    if let Some(pin) = pin {
-                        text.push_str(&change(pin));
-                    }
-                }
-            }
-            if text.is_empty() {
-                text = "No [[mcp]] server with tools in the configuration.\n".to_owned();
-            }
-            terminal::print(&text)?;
+            terminal::print(&listed(&config, &pins))?;
             Ok(ExitCode::SUCCESS)
         }
         Action::Accept { server, tool } => {
             if !pins.accept(&server, &tool)? {
-                bail!("nothing of {server} {tool} waits to be accepted; see: tombolo mcp list");
+                bail!(why_not_accepted(&config, &pins, &server, &tool));
             }
             terminal::print("Accepted. A running daemon offers it from the next turn on.\n")?;
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// Every server and how it is, and under it every tool and whether it is offered.
+fn listed(config: &Config, pins: &Pins) -> String {
+    if config.mcp.is_empty() {
+        return "No [[mcp]] server in the configuration.\n".to_owned();
+    }
+    let running = gateway::is_running(&config.data_dir);
+    let conditions = Conditions::read(&config.data_dir);
+    let offers = offers(config.mcp.iter(), pins);
+    let mut text = String::new();
+    for server in &config.mcp {
+        let condition = condition(conditions.get(&server.name), running);
+        text.push_str(&format!("{}\t{}\n", server.name, printable(&condition)));
+        if server.tools.is_empty() {
+            text.push_str("  no tool of it is offered: name them in [[mcp.tools]]\n");
+        }
+        for offer in offers.iter().filter(|offer| offer.server == server.name) {
+            let state = match &offer.shown {
+                Ok(shown) => {
+                    let kind = if shown.destructive { "asks first" } else { "reads only" };
+                    format!("offered ({}, {kind})", shown.category)
+                }
+                Err(why) => format!("not offered: {}", printable(why)),
+            };
+            text.push_str(&format!("{}\t{state}\n", offer.name));
+            if let Some(pin) = pins.get(offer.server, offer.tool) {
+                text.push_str(&change(pin));
+            }
+        }
+    }
+    text
+}
+
+/// How a server is, as a running daemon has it, or was when one last ran.
+pub(super) fn condition(condition: Option<&Condition>, running: bool) -> String {
+    let Some(Condition { since, why_not }) = condition else {
+        return if running {
+            "not known: restart the daemon, which reads [[mcp]] only when it starts".to_owned()
+        } else {
+            "not known: no daemon has started it yet".to_owned()
+        };
+    };
+    let since = folder::date(i128::from(*since) * 1_000_000);
+    match (why_not, running) {
+        (None, true) => format!("there since {since} UTC"),
+        (Some(why), true) => format!("not there since {since} UTC: {why}"),
+        (None, false) => "no daemon is running; it was there when one did".to_owned(),
+        (Some(why), false) => {
+            format!("no daemon is running; it was not there when one did ({since} UTC): {why}")
+        }
+    }
+}
+
+/// Why nothing of that tool was accepted, and what could be.
+fn why_not_accepted(config: &Config, pins: &Pins, server: &str, tool: &str) -> String {
+    let configured = config.mcp.iter().flat_map(|server| {
+        server.tools.iter().map(|tool| (server.name.as_str(), tool.name.as_str()))
+    });
+    let known: Vec<(&str, &str)> = configured.chain(pins.known()).collect();
+    let (server_shown, tool_shown) = (word(server, 64), word(tool, 64));
+    if !known.iter().any(|(known, _)| *known == server) {
+        let servers = suggestion(server, known.iter().map(|(server, _)| *server));
+        return format!("there is no server `{server_shown}` with tools: {servers}");
+    }
+    if !known.contains(&(server, tool)) {
+        let tools = known.iter().filter(|(known, _)| *known == server).map(|(_, tool)| *tool);
+        let tools = suggestion(tool, tools);
+        return format!("no tool `{tool_shown}` of {server_shown} is configured: {tools}");
+    }
+    match pins.get(server, tool).and_then(|pin| pin.refused.as_ref()) {
+        Some(why) => format!("{server_shown} {tool_shown} can't be accepted: {why}"),
+        None => format!(
+            "nothing of {server_shown} {tool_shown} waits to be accepted; see: tombolo mcp list"
+        ),
     }
 }
 

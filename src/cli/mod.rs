@@ -4,12 +4,14 @@
 
 pub mod agent;
 pub mod airtime;
+pub mod backup;
 pub mod chat;
 pub mod check;
 pub mod completions;
 pub mod demo;
 pub mod exit;
 pub mod grants;
+mod likeness;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod operator;
@@ -48,6 +50,8 @@ pub enum Command {
     Agent(agent::Args),
     /// The sessions of `agent`.
     Session(session::Args),
+    /// Copy the data folder, while the daemon may be running.
+    Backup(backup::Args),
     /// Print the hourly record of airtime as CSV.
     Airtime(airtime::Args),
     /// The operator's login.

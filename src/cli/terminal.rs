@@ -8,10 +8,14 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// An answer for a person: without what would steer a terminal or turn the order of its letters.
+use crate::invisible::{hidden, legible};
+
+/// An answer for a person: without what would steer a terminal, turn the order of its letters or not be seen. Lines are
+/// only where a line feed is.
 pub fn printable(text: &str) -> String {
-    let keeps = |c: &char| matches!(c, '\n' | '\t') || !(c.is_control() || turns(*c));
-    text.chars().filter(keeps).collect()
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let text: String = text.chars().filter(|c| matches!(c, '\n' | '\t') || !breaks(*c)).collect();
+    legible(&text)
 }
 
 /// The value as JSON on one line, with everything that is not seen written as an escape: what stands
@@ -19,7 +23,7 @@ pub fn printable(text: &str) -> String {
 pub fn exact(value: &Value) -> String {
     let mut shown = String::new();
     for c in value.to_string().chars() {
-        if hides(c) {
+        if hidden(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 shown.push_str(&format!("\\u{unit:04x}"));
             }
@@ -53,28 +57,6 @@ pub fn has_colour() -> bool {
     wanted && able && std::io::stderr().is_terminal()
 }
 
-/// Changes the direction of what follows.
-fn turns(c: char) -> bool {
-    matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-}
-
-fn hides(c: char) -> bool {
-    c.is_control()
-        || turns(c)
-        || matches!(
-            c,
-            '\u{AD}'
-                | '\u{61C}'
-                | '\u{180E}'
-                | '\u{200B}'..='\u{200F}'
-                | '\u{2028}'..='\u{2029}'
-                | '\u{2060}'..='\u{2064}'
-                | '\u{FE00}'..='\u{FE0F}'
-                | '\u{FEFF}'
-                | '\u{E0000}'..='\u{E0FFF}'
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -84,6 +66,7 @@ mod tests {
     #[test]
     fn nothing_steers_the_terminal() {
         assert_eq!(printable("a\u{1b}[2J\r\u{9b}b\n\tc\u{202E}d"), "a[2Jb\n\tcd");
+        assert_eq!(printable("a\u{200b}b\u{e0041}c\u{2028}d ❤\u{fe0f}"), "abcd ❤\u{fe0f}");
         assert_eq!(printable("👩\u{200D}🔬"), "👩\u{200D}🔬");
     }
 
@@ -93,7 +76,7 @@ mod tests {
         {
             let value = json!({ "command": text });
             let shown = exact(&value);
-            assert!(shown.chars().all(|c| !hides(c)), "{shown:?}");
+            assert!(shown.chars().all(|c| !hidden(c)), "{shown:?}");
             assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
         }
         assert_eq!(exact(&json!("a\u{202E}")), "\"a\\u202e\"");

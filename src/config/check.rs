@@ -111,7 +111,8 @@ pub fn faults(config: &Config) -> Vec<Fault> {
     if content.iter().any(|category| !KEPT_FROM_CLOUD.contains(category)) {
         fault(
             "assistant.cloud_content",
-            "write \"files\", \"wallet\" or both: only their content is kept from a cloud leg",
+            "write some of \"files\", \"media\", \"notes\", \"search\" and \"wallet\": only their content is kept from a \
+             cloud leg",
         );
     }
     if config.assistant.history_days > MAX_HISTORY_DAYS {

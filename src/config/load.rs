@@ -75,6 +75,7 @@ pub fn parse(
 
     let mut table: Table =
         toml::from_str(text).map_err(|e| one(format!("{name}: {}", e.message())))?;
+    let mut set_by: Vec<(String, String)> = Vec::new();
     for (variable, value) in environment {
         if NOT_KEYS.contains(&variable.as_str()) {
             continue;
@@ -88,16 +89,31 @@ pub fn parse(
                 explain(error.message())
             ))
         })?;
+        set_by.push((keys.join("."), variable));
     }
 
     let faults: Vec<String> = check::faults(&config)
         .into_iter()
-        .map(|fault| match line_of(text, fault.key) {
-            Some(line) => format!("{name}:{line}: {}: {}", fault.key, fault.right),
-            None => format!("{name}: {}: {}", fault.key, fault.right),
+        .map(|check::Fault { key, right }| {
+            if let Some(variable) = variable_of(&set_by, key) {
+                return format!("environment variable {variable} (key {key}): {right}");
+            }
+            match line_of(text, key) {
+                Some(line) => format!("{name}:{line}: {key}: {right}"),
+                None => format!("{name}: {key}: {right}"),
+            }
         })
         .collect();
     if faults.is_empty() { Ok(config) } else { Err(ConfigError::Wrong { faults }) }
+}
+
+/// The variable that a key's value comes from: one for it, for the section that it is in, or for a part of it.
+fn variable_of<'a>(set_by: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    let within = |one: &str, other: &str| {
+        one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let found = set_by.iter().rev().find(|(set, _)| within(key, set) || within(set, key));
+    found.map(|(_, variable)| variable.as_str())
 }
 
 fn one(fault: String) -> ConfigError {
@@ -290,7 +306,11 @@ mod tests {
             ("[assistant.openai]\nmodel = \"m\"\nurl = \"http://10.0.0.1/v1\"\nlocal = true", true),
             ("[assistant.openai]\nmodel = \"\"\nurl = \"https://10.0.0.1/v1\"", false),
             ("[assistant]\ncloud_content = [\"files\", \"wallet\"]", true),
-            ("[assistant]\ncloud_content = [\"notes\"]", false),
+            (
+                "[assistant]\ncloud_content = [\"files\", \"media\", \"notes\", \"search\", \"wallet\"]",
+                true,
+            ),
+            ("[assistant]\ncloud_content = [\"system\"]", false),
             ("[assistant]\nhistory_days = 0", true),
             ("[assistant]\nhistory_days = 36500", true),
             ("[assistant]\nhistory_days = 36501", false),
@@ -327,6 +347,25 @@ mod tests {
         assert!(!config.mesh.trusted_only);
         assert_eq!(config.assistant.ollama.model, "qwen3:4b");
 
+        for (variable, value, key) in [
+            ("TOMBOLO_AIRTIME__SHARE", "2", "airtime.share"),
+            ("TOMBOLO_MESH__QUERIES_PER_HOUR", "0", "mesh.queries_per_hour"),
+            // A whole section at once.
+            ("TOMBOLO_AIRTIME", "{ share = 2.0 }", ""),
+        ] {
+            // The file's own value is right, and stands on a line that is not to blame.
+            let text = "[airtime]\nshare = 0.5\n[mesh]\nqueries_per_hour = 20";
+            match parse_with(text, &[(variable, value)]) {
+                Ok(_) => assert!(key.is_empty(), "no variable of ours"),
+                Err(error) => {
+                    let words = format!("environment variable {variable} (key {key}): write");
+                    assert!(error.starts_with(&words), "{error}");
+                }
+            }
+        }
+        let error = parse_with("[airtime]\nshare = 2", &[("TOMBOLO_MESH__QUERIES_PER_HOUR", "5")])
+            .unwrap_err();
+        assert!(error.contains(":2: airtime.share"), "the file is to blame: {error}");
         let error = parse_with("", &[("TOMBOLO_HTTP__LISTNE", "x")]).unwrap_err();
         assert!(error.contains("TOMBOLO_HTTP__LISTNE") && error.contains("listen"), "{error}");
     }

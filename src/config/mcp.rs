@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::check::is_base_url;
 use crate::assistant::PermissionCategory;
 use crate::assistant::http::is_private_way;
+use crate::invisible::word;
 
 /// What the node's own tools begin with: a tool of a server would be hidden by one of them.
 const OURS: [&str; 11] = [
@@ -58,6 +59,13 @@ pub struct McpTool {
     pub destructive: Option<bool>,
 }
 
+fn is_variable(name: &str) -> bool {
+    let first = name.bytes().next();
+    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        && name.len() <= 128
+}
+
 fn default_timeout() -> u64 {
     20
 }
@@ -99,6 +107,23 @@ impl McpServer {
             }
             _ => {}
         }
+        if let Some(wrong) = self.environment.iter().find(|name| !is_variable(name)) {
+            let name = wrong.split('=').next().unwrap_or_default();
+            return Some(match wrong.contains('=') && is_variable(name) {
+                true => format!(
+                    "server \"{}\": environment: write only the name, \"{name}\": the value is taken from the daemon's own \
+                     environment (Environment= or EnvironmentFile= of its unit), for no secret stands in this file",
+                    self.name
+                ),
+                false => format!(
+                    "server \"{}\": environment: `{}` is no name of a variable: write letters, digits and _, such as \
+                     \"API_KEY\"",
+                    self.name,
+                    // What may be a value is not repeated.
+                    word(name, 60)
+                ),
+            });
+        }
         if !(1..=120).contains(&self.timeout_s) {
             return right("timeout_s: write 1 to 120");
         }
@@ -122,7 +147,7 @@ mod tests {
     #[test]
     fn a_server_is_a_program_or_an_address() {
         let servers = faults_of(
-            "[[mcp]]\nname = \"weather\"\ncommand = [\"/bin/weather\", \"-x\"]\ntimeout_s = 120\n\
+            "[[mcp]]\nname = \"weather\"\ncommand = [\"/bin/weather\", \"-x\"]\ntimeout_s = 120\nenvironment = [\"API_KEY\", \"_x1\"]\n\
              [[mcp.tools]]\nname = \"forecast\"\ncategory = \"search\"\ndestructive = false\n\
              [[mcp.tools]]\nname = \"unmarked\"\n\
              [[mcp]]\nname = \"near\"\nurl = \"http://127.0.0.1:9000/mcp\"\n",
@@ -151,6 +176,13 @@ mod tests {
             (of("command = [\"x\"]"), "whole path"),
             (of("url = \"ftp://x\""), "url:"),
             (of("url = \"http://198.51.100.7/mcp\""), "https://"),
+            (
+                of("command = [\"/x\"]\nenvironment = [\"API_KEY=canary\"]"),
+                "write only the name, \"API_KEY\": the value is taken from the daemon's own environment",
+            ),
+            (of("command = [\"/x\"]\nenvironment = [\"A B\"]"), "`A B` is no name of a variable"),
+            (of("command = [\"/x\"]\nenvironment = [\"\"]"), "no name of a variable"),
+            (of("command = [\"/x\"]\nenvironment = [\"1=x\"]"), "`1` is no name of a variable"),
             (of("command = [\"/x\"]\ntimeout_s = 0"), "1 to 120"),
             (of("command = [\"/x\"]\ntimeout_s = 121"), "1 to 120"),
             (of("command = [\"/x\"]\ntools = [{ name = \"t\" }, { name = \"t\" }]"), "once"),
@@ -161,6 +193,7 @@ mod tests {
         ] {
             let error = faults_of(&text).unwrap_err();
             assert!(error.contains(words) && error.contains("mcp"), "{text}: {error}");
+            assert!(!error.contains("canary"), "a value is repeated: {error}");
         }
     }
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::check::{Fault, is_base_url};
 use crate::assistant::http::is_private_way;
+use crate::invisible;
 
 /// Longest name that stands in a tool's name, so that all of it fits the 64 characters of the wire.
 const MAX_NAME: usize = 32;
@@ -140,6 +141,13 @@ impl TryFrom<FolderForm> for Folder {
                 "`{}` is no absolute path: write one such as \"/srv/library\"",
                 cut(&path.to_string_lossy())
             ));
+        }
+        if path.parent().is_none() {
+            return Err(
+                "`/` is the whole machine, with the node's own secrets: write the folders that are meant, such as \
+                 [\"/srv/library\", { path = \"/home/ana/plans\", name = \"plans\", writable = true }]"
+                    .to_owned(),
+            );
         }
         let name = match name {
             Some(name) => name,
@@ -292,7 +300,7 @@ impl Default for Bitcoin {
 
 /// A value in an error: bounded, for somebody may have put something else there by mistake.
 fn cut(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(60).collect()
+    invisible::word(text, 60)
 }
 
 /// Rules between keys.

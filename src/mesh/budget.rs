@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::inbox::Ignored;
 use crate::assistant::PeerId;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -12,6 +13,10 @@ const HOUR_MS: u64 = 3_600_000;
 pub const SHARED_PER_HOUR: u32 = 6;
 /// Commands in an hour for a verified peer: they cost air, but no model.
 pub const COMMANDS_PER_HOUR: u32 = 60;
+/// A distress text of the same caller is acknowledged once in this time, milliseconds.
+pub const ACKNOWLEDGE_AGAIN_MS: u64 = 600_000;
+/// Distress texts that are acknowledged in an hour for everybody who is not verified, together.
+pub const SHARED_ACKNOWLEDGEMENTS: u32 = 6;
 /// How many keys are remembered. Only contacts have one, and those are configured by hand.
 const MAX_KEYS: usize = 1024;
 
@@ -50,6 +55,8 @@ pub struct Budgets {
     commands: HashMap<PeerId, Meter>,
     shared: Meter,
     noticed: HashMap<(NoticeKind, Option<PeerId>), u64>,
+    acknowledged: HashMap<PeerId, u64>,
+    shared_acknowledgements: Meter,
 }
 
 /// A token bucket, kept as the time at which it will be full again.
@@ -82,7 +89,7 @@ impl Budgets {
     /// How many counters there are.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.questions.len() + self.commands.len() + self.noticed.len()
+        self.questions.len() + self.commands.len() + self.noticed.len() + self.acknowledged.len()
     }
 
     /// How many questions [`Budgets::take`] would grant now.
@@ -128,6 +135,31 @@ impl Budgets {
         }
         self.noticed.insert(key, now_ms.saturating_add(kind.window_ms()));
         true
+    }
+
+    /// May a distress text be acknowledged? Says why not. Apart from all other budgets: whoever has asked much may still
+    /// be in distress.
+    pub fn may_acknowledge(
+        &mut self,
+        peer: &PeerId,
+        verified: bool,
+        now_ms: u64,
+    ) -> Result<(), Ignored> {
+        self.acknowledged.retain(|_, until| *until > now_ms);
+        if self.acknowledged.contains_key(peer) {
+            return Err(Ignored::Acknowledged);
+        }
+        let left =
+            verified || self.shared_acknowledgements.left(SHARED_ACKNOWLEDGEMENTS, now_ms) > 0;
+        if left && self.acknowledged.len() < MAX_KEYS { Ok(()) } else { Err(Ignored::OverBudget) }
+    }
+
+    /// It was acknowledged.
+    pub fn acknowledged(&mut self, peer: &PeerId, verified: bool, now_ms: u64) {
+        if !verified {
+            self.shared_acknowledgements.take(SHARED_ACKNOWLEDGEMENTS, now_ms);
+        }
+        self.acknowledged.insert(peer.clone(), now_ms.saturating_add(ACKNOWLEDGE_AGAIN_MS));
     }
 }
 
@@ -181,6 +213,30 @@ mod tests {
         assert!(budgets.may_notify(NoticeKind::Busy, Some(&ana), 600_000));
         assert!(budgets.may_notify(NoticeKind::Busy, None, 0));
         assert!(!budgets.may_notify(NoticeKind::Busy, None, 1));
+    }
+
+    #[test]
+    fn a_distress_text_is_acknowledged_once_in_ten_minutes() {
+        let mut budgets = Budgets::default();
+        let mut take = |who: &PeerId, verified, at| {
+            let may = budgets.may_acknowledge(who, verified, at);
+            if may.is_ok() {
+                budgets.acknowledged(who, verified, at);
+            }
+            may
+        };
+        let ana = peer("a");
+        assert_eq!(take(&ana, true, 5), Ok(()));
+        assert_eq!(take(&ana, true, 5 + ACKNOWLEDGE_AGAIN_MS - 1), Err(Ignored::Acknowledged));
+        assert_eq!(take(&ana, true, 5 + ACKNOWLEDGE_AGAIN_MS), Ok(()));
+        for n in 0..SHARED_ACKNOWLEDGEMENTS {
+            assert_eq!(take(&peer(&format!("s{n}")), false, 7), Ok(()));
+        }
+        let last = peer("last");
+        let one_back = 7 + HOUR_MS / u64::from(SHARED_ACKNOWLEDGEMENTS);
+        assert_eq!(take(&last, false, one_back - 1), Err(Ignored::OverBudget));
+        assert_eq!(take(&peer("b"), true, 7), Ok(()), "contacts have their own");
+        assert_eq!(take(&last, false, one_back), Ok(()));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Command {
     Stop,
     /// How the peer is heard.
     Ping,
+    /// A call for help, with or without words: see [`distress`].
+    Sos,
     /// `ok CODE` or `no CODE`: for the confirm gate, never for a model.
     Confirmation,
 }
@@ -35,6 +37,9 @@ pub enum Command {
 impl Command {
     /// The command that the whole text is; `None` for a question. The empty text (a bare trigger) asks for help.
     pub fn parse(text: &str) -> Option<Command> {
+        if distress(text).is_some() {
+            return Some(Command::Sos);
+        }
         let mut words = text.split_whitespace();
         let first = words.next().map(str::to_lowercase);
         let second = words.next();
@@ -58,6 +63,19 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// What follows `sos` where that is the first word, perhaps nothing; `None` for any other text. Marks may stand right
+/// behind the word, as people write them in haste (`SOS!!! broken leg`); a question mark may not, nor anything that makes
+/// another word of it.
+pub fn distress(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let (word, rest) = (text.get(..3)?, text.get(3..)?);
+    let other_word = |c: char| c.is_alphanumeric() || matches!(c, '?' | '_' | '\'' | '’');
+    if !word.eq_ignore_ascii_case("sos") || rest.starts_with(other_word) {
+        return None;
+    }
+    Some(rest.trim_start_matches(|c: char| c.is_whitespace() || "!.,:;-–—…*".contains(c)))
 }
 
 /// `2`, or `2/5` as it stands in front of a part.
@@ -114,7 +132,7 @@ pub fn masked(text: &str, question: &str) -> String {
 pub fn help(trigger: &str) -> String {
     format!(
         "AI, best effort, can be wrong, NOT an emergency service. {trigger} question, or {trigger} \
-         more/again/short/stop/new/forget/status/who/ping/help"
+         more/again/short/stop/new/forget/status/who/ping/sos/help"
     )
 }
 
@@ -177,6 +195,9 @@ mod tests {
             ("no, why?", None),
             ("ok why?", None),
             ("yes", None),
+            ("sos", Some(Command::Sos)),
+            ("SOS broken leg at the causeway", Some(Command::Sos)),
+            ("what is sos", None),
         ] {
             assert_eq!(Command::parse(text), command, "{text:?}");
         }
@@ -187,10 +208,54 @@ mod tests {
         let text = help("!ai");
         assert!(text.len() <= 160, "{} bytes", text.len());
         assert!(help("12345678").len() <= 160);
-        let commands = "more again short stop new forget status who ping help";
+        let commands = "more again short stop new forget status who ping sos help";
         for word in ["AI", "best effort", "emergency"].into_iter().chain(commands.split(' ')) {
             assert!(text.contains(word), "{word}");
         }
+    }
+
+    #[test]
+    fn a_distress_text_begins_with_the_word() {
+        for (text, words) in [
+            ("sos", Some("")),
+            (" SOS ", Some("")),
+            ("Sos broken leg", Some("broken leg")),
+            ("sos\nbroken\nleg", Some("broken\nleg")),
+            ("SOS!!! broken leg", Some("broken leg")),
+            ("sos: broken leg", Some("broken leg")),
+            ("sos,broken leg", Some("broken leg")),
+            ("sos...", Some("")),
+            ("sos – leg, 3 people", Some("leg, 3 people")),
+            ("sos 🆘", Some("🆘")),
+            ("sos sos sos", Some("sos sos")),
+            ("sos help?", Some("help?")),
+            ("sos?", None),
+            ("soso", None),
+            ("sos1", None),
+            ("sosж", None),
+            ("sos_button", None),
+            ("sos's meaning", None),
+            ("so", None),
+            ("", None),
+            ("что sos", None),
+            ("жsos", None),
+            ("help", None),
+            ("help sos", None),
+            ("what is sos", None),
+            ("!sos", None),
+            ("mayday", None),
+        ] {
+            assert_eq!(distress(text), words, "{text:?}");
+            assert_eq!(Command::parse(text) == Some(Command::Sos), words.is_some(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_acknowledgement_of_a_distress_text_says_what_it_must() {
+        for word in ["SOS", "NOT 911/112", "NOBODY", "people in range"] {
+            assert!(DISTRESS_SHOWN.contains(word), "{word}");
+        }
+        assert!(DISTRESS_SHOWN.len() <= 160 && DISTRESS_SHOWN.is_ascii());
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod shown;
 use std::path::{Path, PathBuf};
 
 use self::book::Book;
+pub use self::book::VERSION;
 pub use self::change::Planned;
 use super::inbox::Envelope;
 use crate::assistant::{Assurance, CategorySet, PeerId};
@@ -149,6 +150,11 @@ impl Contacts {
         };
         contacts.configure(configured);
         Ok(contacts)
+    }
+
+    /// Has a text the form of `contacts.json`? What is wrong with it, else. Changes nothing.
+    pub fn look(text: &[u8]) -> Result<(), String> {
+        Book::look(text)
     }
 
     /// Takes the configured contacts anew; what was learnt and decided stays.

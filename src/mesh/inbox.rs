@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::invisible;
 use crate::node::{NodeNum, PacketId, PublicKey};
 use crate::radio::{Data, Inbound, Payload, port};
 
@@ -137,6 +138,8 @@ pub enum Ignored {
     Loop,
     /// The operator has stopped all answers.
     Stopped,
+    /// A distress text that was recorded; one of the same caller was acknowledged a moment ago.
+    Acknowledged,
     /// It was accepted so long ago that nobody waits for an answer.
     TooOld,
 }
@@ -166,6 +169,7 @@ impl Ignored {
             Ignored::Storage => "could not be stored",
             Ignored::Loop => "answers each answer at once: paused",
             Ignored::Stopped => "stopped by the operator",
+            Ignored::Acknowledged => "recorded; acknowledged a moment ago",
             Ignored::TooOld => "too old",
         }
     }
@@ -217,6 +221,12 @@ impl Signal {
         let rssi = (packet.rx_rssi != 0).then_some(packet.rx_rssi);
         Signal { snr: packet.rx_snr, rssi, hops }
     }
+
+    /// dB, where the radio says: what came by another way than the air has neither figure.
+    pub fn snr(&self) -> Option<f32> {
+        let heard = self.rssi.is_some() || self.snr != 0.0;
+        (heard && self.snr.is_finite()).then_some(self.snr)
+    }
 }
 
 /// Reads a text packet: `None` when it is no text at all, `Err` with the reason when it is one that can't be a
@@ -263,14 +273,14 @@ pub fn clean(bytes: &[u8]) -> String {
             '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}' => '\n',
             '\t' | '\u{b}' | '\u{c}' => ' ',
             '\u{200c}' | '\u{200d}' => {
-                let joins = text.chars().next_back().is_some_and(spells_with_joiners)
-                    && chars.peek().copied().is_some_and(spells_with_joiners);
+                let joins = text.chars().next_back().is_some_and(invisible::spells_with_joiners)
+                    && chars.peek().copied().is_some_and(invisible::spells_with_joiners);
                 if !joins {
                     continue;
                 }
                 c
             }
-            c if is_invisible(c) => continue,
+            c if invisible::hidden(c) => continue,
             c => c,
         };
         if text.len() + kept.len_utf8() > MAX_TEXT {
@@ -284,28 +294,6 @@ pub fn clean(bytes: &[u8]) -> String {
 /// A name that somebody else chose, made fit to show: as [`clean`], on one line, at most `max` characters.
 pub fn clean_name(name: &str, max: usize) -> String {
     clean(name.as_bytes()).replace('\n', " ").chars().take(max).collect()
-}
-
-/// From Arabic to Sinhala, where a zero-width joiner is spelling and not a trick.
-fn spells_with_joiners(c: char) -> bool {
-    ('\u{0600}'..='\u{0dff}').contains(&c)
-}
-
-/// Does it show nothing, or change how its neighbours are shown?
-pub(super) fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

@@ -107,6 +107,8 @@ mod tests {
             delivery: Some(Delivery::Sent),
             ignored: None,
             id: PacketId(id),
+            snr: None,
+            rssi: None,
         }
     }
 

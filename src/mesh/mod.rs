@@ -7,6 +7,8 @@ pub mod airtime;
 pub mod budget;
 pub mod changes;
 pub mod commands;
+pub mod distress;
+pub mod drift;
 pub mod identity;
 pub mod inbox;
 pub mod journal;

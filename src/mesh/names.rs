@@ -5,7 +5,7 @@
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 
-use super::inbox;
+use crate::invisible;
 
 /// Longest name, bytes of UTF-8: what a radio keeps of a contact's name.
 pub const MAX_BYTES: usize = 39;
@@ -22,8 +22,7 @@ pub fn check(name: &str) -> Result<String, String> {
         let bytes = name.len();
         return Err(format!("a name has at most {MAX_BYTES} bytes of UTF-8; this one has {bytes}"));
     }
-    let hidden = |c: char| inbox::is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}');
-    if let Some(hidden) = name.chars().find(|c| hidden(*c)) {
+    if let Some(hidden) = name.chars().find(|c| invisible::hidden(*c)) {
         return Err(format!(
             "a name holds no control, bidirectional or invisible character; this one holds U+{:04X}",
             u32::from(hidden)
@@ -52,7 +51,7 @@ impl Likeness {
     pub fn of(name: &str) -> Likeness {
         let plain: String = DecomposingNormalizerBorrowed::new_nfkd()
             .normalize_iter(name.chars())
-            .filter(|c| !is_mark(*c) && !inbox::is_invisible(*c))
+            .filter(|c| !is_mark(*c) && !invisible::hidden(*c))
             .collect();
         let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
         let drawn: String = plain.chars().map(latin).map(stroke).collect();

@@ -32,6 +32,7 @@ struct Node {
     key: Option<PublicKey>,
     last_heard: u64,
     snr: Option<f32>,
+    rssi: Option<i32>,
     hops: Option<u32>,
     battery: Option<u32>,
 }
@@ -75,6 +76,7 @@ impl Nodes {
         let signal = Signal::of(packet);
         node.last_heard = now.unix_ms / 1000;
         node.snr = Some(signal.snr);
+        node.rssi = signal.rssi;
         node.hops = signal.hops.or(node.hops);
         if let Payload::Data(data) = &packet.payload {
             node.battery = data.telemetry.and_then(|t| t.battery_level).or(node.battery);
@@ -129,6 +131,7 @@ impl Nodes {
                 standing: standing(*number, node.key, contacts, config),
                 last_heard: node.last_heard,
                 snr: node.snr.filter(|snr| snr.is_finite()),
+                rssi: node.rssi,
                 hops: node.hops,
                 battery: node.battery,
             })
@@ -226,6 +229,10 @@ mod tests {
         assert_eq!((nodes.key_of(NodeNum(7)), nodes.key_of(NodeNum(8))), (None, Some(KEY_A)));
         let view = view(&nodes, &MeshConfig::default());
         assert_eq!((view[0].node, view[0].last_heard, view[0].snr), (NodeNum(7), 90, Some(6.25)));
+        assert_eq!(view[0].rssi, Some(-45));
+        let silent = Inbound { rx_rssi: 0, ..text_packet(NodeNum(7), ME, "x") };
+        nodes.heard(&silent, ME, now);
+        assert_eq!(self::view(&nodes, &MeshConfig::default())[0].rssi, None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod accept;
 mod answerer;
 mod confirm;
 mod decisions;
+mod distress;
 mod halt;
 mod link;
 mod orders;
@@ -27,6 +28,8 @@ use tokio_util::task::TaskTracker;
 
 use super::budget::Budgets;
 use super::changes::ChangeLog;
+use super::distress::DistressBook;
+use super::drift::Drift;
 use super::identity::Contacts;
 use super::inbox::Ignored;
 use super::journal::{QuestionJournal, Unsynced};
@@ -144,6 +147,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         contacts,
         pairing: Pairing::default(),
         changes: ChangeLog::open(&parts.data_dir)?,
+        distress: DistressBook::open(&parts.data_dir)?,
         seen: Seen::open(&parts.data_dir, now)?,
         outbox: Outbox::open(&parts.data_dir, share, max_parts, now, &clock::boot_id())?,
         questions,
@@ -157,6 +161,7 @@ pub fn spawn(parts: MeshParts) -> Result<MeshHandle, StoreError> {
         up: false,
         link: "waiting for the radio".to_owned(),
         refused: None,
+        drift: Drift::default(),
         kept_in_radio: HashSet::new(),
         lost_by_radio: HashSet::new(),
         contacts_due_ms: None,
@@ -199,6 +204,7 @@ struct Mesh {
     configured: MeshConfig,
     pairing: Pairing,
     changes: ChangeLog,
+    distress: DistressBook,
     trigger: Trigger,
     contacts: Contacts,
     nodes: Nodes,
@@ -217,6 +223,7 @@ struct Mesh {
     link: String,
     /// The radio that is on the port and not used.
     refused: Option<RefusedRadio>,
+    drift: Drift,
     /// Contacts that the radio was told of in this session.
     kept_in_radio: HashSet<(NodeNum, PublicKey)>,
     /// Contacts that it has lost in this session and was told of again.

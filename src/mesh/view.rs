@@ -3,11 +3,13 @@
 //! Owns the serialised forms that RPC passes on unchanged. Decides nothing.
 
 mod answering;
+mod distress;
 
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-pub use self::answering::{AnsweringView, ContactView, DeniedView};
+pub use self::answering::{AnsweringView, ContactView, DeniedView, Quota};
+pub use self::distress::DistressView;
 use super::operator::{Answer, Change, Changed, Opened, Queued, Text, Wish};
 use crate::assistant::{Assurance, ToolRecord, TurnId};
 use crate::node::{NodeNum, PacketId};
@@ -129,6 +131,19 @@ pub enum MeshEvent {
         /// Of its key.
         fingerprint: String,
     },
+    /// A distress text came, or a person cleared one. Its words are in `mesh.distress`.
+    Distress {
+        /// Names it.
+        id: TurnId,
+        /// The sender's number, a claim.
+        from: NodeNum,
+        /// The contact's name, or the node id.
+        name: String,
+        /// How sure we are.
+        assurance: Assurance,
+        /// A person has seen it.
+        cleared: bool,
+    },
     /// The operator changed who is answered.
     Changed {
         /// Role and login.
@@ -171,6 +186,10 @@ pub struct MessageView {
     pub ignored: Option<String>,
     /// Its packet.
     pub id: PacketId,
+    /// dB, of an incoming text's last hop, where the radio says.
+    pub snr: Option<f32>,
+    /// dBm, the same.
+    pub rssi: Option<i32>,
 }
 
 /// One row of `mesh.nodes`.
@@ -192,6 +211,8 @@ pub struct NodeView {
     pub last_heard: u64,
     /// dB.
     pub snr: Option<f32>,
+    /// dBm of the last packet heard, where the radio says.
+    pub rssi: Option<i32>,
     /// Hops, where known.
     pub hops: Option<u32>,
     /// Percent; above 100 means mains.
@@ -224,8 +245,10 @@ pub struct AirtimeView {
 pub struct MeshStatus {
     /// Is the link up?
     pub connected: bool,
-    /// For people: the port, or what is being waited for.
+    /// For people: the state of the link, or what is being waited for.
     pub link: String,
+    /// The device, or `host:port`; as long as there is a radio.
+    pub port: Option<String>,
     /// Our own number.
     pub my_node: Option<NodeNum>,
     /// Our own long name.
@@ -234,10 +257,18 @@ pub struct MeshStatus {
     pub fingerprint: Option<String>,
     /// The radio's firmware.
     pub firmware: String,
+    /// What is wrong with that firmware.
+    pub firmware_note: Option<String>,
     /// The region's name.
     pub region: String,
     /// The preset's name, or the raw modem settings.
     pub modem: String,
+    /// Where it transmits, MHz; `None` where that can't be told.
+    pub frequency_mhz: Option<f64>,
+    /// The radio's role, by the protobufs' name.
+    pub role: Option<String>,
+    /// Licensed mode: everything is sent in the clear.
+    pub licensed: bool,
     /// Has the operator stopped all answers?
     pub stopped: bool,
     /// Another radio than the one used last, which is not used until it is accepted.
@@ -252,6 +283,8 @@ pub struct MeshStatus {
     pub parts_waiting: usize,
     /// Answers kept for peers who are away or have not asked for `more`.
     pub kept_answers: usize,
+    /// Distress texts that nobody has cleared.
+    pub distress: usize,
     /// The airtime, as `mesh.airtime`.
     pub airtime: AirtimeView,
 }
@@ -287,6 +320,8 @@ pub enum MeshQuery {
     Sizes(oneshot::Sender<Sizes>),
     /// `mesh.stop-all`: stop everything (`false`), or let answers leave again (`true`).
     StopAll(bool, oneshot::Sender<StopView>),
+    /// The radio's clock against ours, seconds; positive where it is ahead.
+    RadioDrift(oneshot::Sender<Option<i64>>),
     /// `mesh.radio-accept`: the fingerprint of the radio that is refused now.
     AcceptRadio(String, oneshot::Sender<Result<MeshStatus, NotAccepted>>),
     /// `mesh.assistant-configure` and `mesh.peer-accept-key`; written to the disk before it is answered.
@@ -295,6 +330,10 @@ pub enum MeshQuery {
     Pair(Wish<Option<String>>, Answer<Opened>),
     /// `mesh.send`
     SendText(Wish<Text>, Answer<Queued>),
+    /// `mesh.distress`
+    Distress(oneshot::Sender<Vec<DistressView>>),
+    /// `mesh.distress-clear`
+    ClearDistress(Wish<TurnId>, Answer<Vec<DistressView>>),
     /// Settings that were read again.
     Reconfigure(
         Box<(crate::config::MeshConfig, crate::config::AirtimeConfig)>,
@@ -340,6 +379,11 @@ impl MeshHandle {
     /// The mesh's part of `mesh.assistant-status`.
     pub async fn answering(&self) -> Result<AnsweringView, MeshGone> {
         self.ask(MeshQuery::Answering).await
+    }
+
+    /// How far the radio's clock is ahead of ours, seconds; `None` where it has not shown its time lately.
+    pub async fn radio_drift(&self) -> Result<Option<i64>, MeshGone> {
+        self.ask(MeshQuery::RadioDrift).await
     }
 
     /// How much is held in memory.

@@ -148,6 +148,7 @@ impl Handshake {
             .unwrap_or_else(|| NodeInfo { num: my_node.0, ..NodeInfo::default() });
         RadioInfo {
             session: 0,
+            port: String::new(),
             my_node,
             // The security settings are the radio's own word; its node entry is a copy.
             public_key: self.public_key.or(owner.public_key),

@@ -13,9 +13,12 @@ use tokio::sync::Notify;
 use super::RadioInfo;
 use super::settings::compare::printable;
 use crate::node::{NodeNum, PublicKey};
+use crate::store::document::{self, Document};
 use crate::store::{self, Durability, StoreError};
 
 const FILE: &str = "radio.json";
+/// Of the file's form.
+const VERSION: u64 = 1;
 
 /// What is kept of a radio.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,14 +117,18 @@ impl KnownRadio {
     /// A file that can't be read. It is not passed over: with it would go the protection.
     pub fn open(data_dir: &Path) -> Result<KnownRadio, StoreError> {
         let path = data_dir.join(FILE);
-        let used = store::read_json(&path).map_err(|mut error| {
-            let why = format!(
-                "{}; repair it, or move it away: then the radio that is plugged in next is taken for the right one",
-                error.source
-            );
-            error.source = std::io::Error::new(error.source.kind(), why);
-            error
-        })?;
+        let used = match document::read(&path, VERSION)? {
+            Document::Missing => None,
+            Document::Whole(used) => used,
+            Document::Broken(mut error) => {
+                let why = format!(
+                    "{}; repair it, or move it away: then the radio that is plugged in next is taken for the right one",
+                    error.source
+                );
+                error.source = std::io::Error::new(error.source.kind(), why);
+                return Err(error);
+            }
+        };
         let state = Mutex::new(State { used, refused: None });
         Ok(KnownRadio { path: Some(path), state, accepted: Notify::new() })
     }

@@ -297,6 +297,7 @@ impl Keeper {
         self.known.admit(&info).map_err(End::Refused)?;
         self.sessions += 1;
         info.session = self.sessions;
+        info.port = self.connector.place();
         let radio = Some((info.my_node, info.public_key));
         if self.radio.is_some() && self.radio != radio {
             self.held.clear(); // addressed to another radio

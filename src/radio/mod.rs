@@ -227,6 +227,8 @@ pub struct LoraSettings {
     pub override_frequency: f32,
     /// The slot, 0 for the one derived from the channel's name.
     pub channel_num: u32,
+    /// MHz, on top of all that.
+    pub frequency_offset: f32,
 }
 
 /// One channel of the radio, without its key.
@@ -268,6 +270,8 @@ pub struct NodeInfo {
 pub struct RadioInfo {
     /// Counts the handshakes of this process, from 1.
     pub session: u64,
+    /// Where it was found, for people: a device, or `host:port`. Filled in by the link.
+    pub port: String,
     /// Our own number.
     pub my_node: NodeNum,
     /// The radio's own key: what it *is*.

@@ -21,6 +21,7 @@ use tombolo_hw::region::Region;
 use super::wire::LONG_NAME_MAX;
 use super::wire::settings::{ROLES, role_code};
 use crate::config::RadioSettings;
+use crate::invisible;
 
 /// Bytes of a long name that firmware 2.8 keeps.
 const LONG_NAME_KEPT_2_8: usize = 24;
@@ -258,7 +259,7 @@ fn check_name(name: &str) -> Result<(), String> {
 /// The name that is wrong, and the one that was probably meant, or all.
 fn unknown(what: &str, text: &str, all: &[&str]) -> String {
     let plain = |name: &str| name.replace(['_', '-', ' '], "").to_ascii_uppercase();
-    let text: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
+    let text = invisible::word(text, 40);
     match all.iter().find(|name| plain(name) == plain(&text)) {
         Some(meant) => format!("there is no {what} `{text}`; write {meant}"),
         None => format!("there is no {what} `{text}`; write one of {}", all.join(", ")),

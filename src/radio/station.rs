@@ -85,6 +85,7 @@ mod tests {
     fn a_licensed_station_has_its_call_sign_on_the_air_every_ten_minutes() {
         let radio = |licensed, name: &str, announces_every_s| RadioInfo {
             session: 0,
+            port: String::new(),
             my_node: NodeNum(7),
             public_key: None,
             owner: NodeInfo { num: 7, long_name: name.to_owned(), licensed, ..NodeInfo::default() },

@@ -274,6 +274,7 @@ fn config(bytes: &[u8]) -> Result<FromRadio, Undecodable> {
                 override_duty_cycle: lora.override_duty_cycle,
                 override_frequency: finite(lora.override_frequency).unwrap_or(0.0),
                 channel_num: lora.channel_num,
+                frequency_offset: finite(lora.frequency_offset).unwrap_or(0.0),
             })
         }
         None => FromRadio::Other,

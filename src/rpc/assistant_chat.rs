@@ -18,6 +18,7 @@ use super::auth::{Login, Role, Token};
 use super::dispatcher::Call;
 use super::error::{ErrorCode, RpcError};
 use super::events::turn::Watch;
+use super::fields::wrong;
 use super::markdown;
 use super::message::{self, NoParams};
 use super::turns::NotBegun;
@@ -89,12 +90,10 @@ async fn chat(
     ChatParams { text, turn_id }: ChatParams,
 ) -> Result<Value, RpcError> {
     if text.trim().is_empty() {
-        return Err(RpcError::params("`text` is empty"));
+        return Err(wrong("text", "it is empty"));
     }
     if text.chars().nth(MAX_TEXT_CHARS).is_some() {
-        return Err(RpcError::params(format!(
-            "`text` may have at most {MAX_TEXT_CHARS} characters"
-        )));
+        return Err(wrong("text", format!("it may have at most {MAX_TEXT_CHARS} characters")));
     }
     let turn_id = match turn_id {
         Some(turn_id) => turn_id_of(turn_id)?,
@@ -216,9 +215,7 @@ fn turn_id_of(text: String) -> Result<TurnId, RpcError> {
     if right {
         return Ok(TurnId(text));
     }
-    Err(RpcError::params(
-        "`turn_id` must be 1 to 64 of the characters A-Z a-z 0-9 - _ and not begin with `m-`",
-    ))
+    Err(wrong("turn_id", "write 1 to 64 of the characters A-Z a-z 0-9 - _, and not `m-` first"))
 }
 
 fn running_error(turn_id: &TurnId) -> RpcError {

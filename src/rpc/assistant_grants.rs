@@ -13,6 +13,7 @@ use tracing::error;
 use super::assistant_schema::{category, outcome, turn_id};
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
+use super::fields::wrong;
 use super::message::{self, NoParams};
 use super::schema::{count, flag, list, object, one_of, or_null, text};
 use crate::assistant::PermissionCategory;
@@ -83,7 +84,11 @@ pub(super) async fn handle(
                         "the grants could not be stored, so nothing has changed; the node's log says why",
                     ))
                 }
-                Ok(Err(wrong)) => Err(RpcError::params(wrong.to_string())),
+                Ok(Err(error)) => {
+                    let (field, detail) = (field_of(&error), error.to_string());
+                    let error = RpcError::params(detail.clone());
+                    Err(error.with(json!({ "field": field, "detail": detail })))
+                }
                 Err(_) => Err(RpcError::new(ErrorCode::Internal, "the grants were not changed")),
             }
         }
@@ -112,7 +117,7 @@ pub(super) async fn handle(
             let LedgerParams { limit } = message::params(params)?;
             let limit = limit.unwrap_or(SOME_CALLS);
             if limit > MAX_CALLS {
-                return Err(RpcError::params(format!("`limit` may be at most {MAX_CALLS}")));
+                return Err(wrong("limit", format!("write at most {MAX_CALLS}")));
             }
             match tokio::task::spawn_blocking(move || assistant.calls(limit)).await {
                 Ok(Ok(calls)) => Ok(json!({ "calls": calls })),
@@ -124,6 +129,18 @@ pub(super) async fn handle(
             }
         }
         _ => Err(no_such_method(method)),
+    }
+}
+
+/// Which parameter a refusal is about.
+fn field_of(error: &GrantError) -> &'static str {
+    match error {
+        GrantError::UnknownCaller { .. } | GrantError::Unconfirmed { .. } => "caller",
+        GrantError::Past | GrantError::TooLate => "until",
+        GrantError::TooMany { what: "tools" } | GrantError::UnknownTool { .. } => "tool",
+        GrantError::TooMany { .. } => "caller",
+        GrantError::OperatorOnly { .. } => "mode",
+        GrantError::Store(_) => "",
     }
 }
 
@@ -171,7 +188,9 @@ fn mode() -> Value {
 }
 
 fn until() -> Value {
-    count("in force before that time, Unix milliseconds; for good without it")
+    count(
+        "in force before that time, Unix milliseconds, at most ten years from now; for good without it",
+    )
 }
 
 fn caller() -> Value {

@@ -9,6 +9,7 @@ use super::auth::password::{MAX_CHARS, MIN_CHARS};
 use super::auth::{LoginError, NewLogin, Role};
 use super::dispatcher::Call;
 use super::error::{ErrorCode, RpcError};
+use super::fields::wrong;
 use super::message::{self, NoParams};
 use super::schema;
 use crate::secrets::Secret;
@@ -115,13 +116,13 @@ pub(super) async fn handle(
         "auth.login" => {
             let LoginParams { password } = message::params(params)?;
             let new = call.services.auth.login(Secret::new(password), call.client).await;
-            opened(call, new)
+            opened(call, new, "password")
         }
         "auth.setup" => {
             let SetupParams { token, password } = message::params(params)?;
             let (token, password) = (Secret::new(token), Secret::new(password));
             let new = call.services.auth.setup(token, password, call.client).await;
-            opened(call, new)
+            opened(call, new, "token")
         }
         "auth.whoami" => {
             let NoParams {} = message::params(params)?;
@@ -146,9 +147,10 @@ pub(super) async fn handle(
         }
         "auth.revoke" => {
             let RevokeParams { id } = message::params(params)?;
-            let ended = call.services.auth.revoke(&id).await.map_err(refused)?;
+            let ended =
+                call.services.auth.revoke(&id).await.map_err(|error| refused(error, "id", "id"))?;
             let ended = ended.ok_or_else(|| {
-                RpcError::params("`id` names no live session: ask auth.sessions for them")
+                wrong("id", "it names no live session: ask auth.sessions for them")
             })?;
             call.services.turns.stop_session(&ended);
             Ok(json!({}))
@@ -163,36 +165,43 @@ async fn set_password(
     SetPasswordParams { role, old, new }: SetPasswordParams,
 ) -> Result<Value, RpcError> {
     if role == Role::Operator && old.is_none() {
-        return Err(RpcError::params("`old` is missing: the operator's present password"));
+        return Err(wrong("old", "this field is missing: the operator's present password"));
     }
     if role == Role::Operator && new.is_none() {
-        return Err(RpcError::params("`new` is null: the operator's password can't be taken away"));
+        return Err(wrong("new", "it is null, and the operator's password can't be taken away"));
     }
     let (old, new) = (old.map(Secret::new), new.map(Secret::new));
     let auth = &call.services.auth;
     let ended = auth.set_password(call.login()?, role, old, new, call.client).await;
-    for session in ended.map_err(refused)? {
+    for session in ended.map_err(|error| refused(error, "old", "new"))? {
         call.services.turns.stop_session(&session);
     }
     Ok(json!({}))
 }
 
-fn opened(call: &mut Call<'_>, new: Result<NewLogin, LoginError>) -> Result<Value, RpcError> {
-    let new = new.map_err(refused)?;
+/// `proof`: the parameter that has to match.
+fn opened(
+    call: &mut Call<'_>,
+    new: Result<NewLogin, LoginError>,
+    proof: &str,
+) -> Result<Value, RpcError> {
+    let new = new.map_err(|error| refused(error, proof, "password"))?;
     let result = json!({ "csrf_token": new.login.csrf, "role": new.login.role });
     call.new_token = Some(new.token);
     Ok(result)
 }
 
-fn refused(error: LoginError) -> RpcError {
+/// `proof`: the parameter that has to match; `new`: the one with a new password.
+fn refused(error: LoginError, proof: &str, new: &str) -> RpcError {
     let message = error.to_string();
     match error {
-        LoginError::Failed => RpcError::new(ErrorCode::LoginFailed, message),
+        LoginError::Failed => RpcError::new(ErrorCode::LoginFailed, message)
+            .with(json!({ "field": proof, "detail": error.to_string() })),
         LoginError::Throttled { wait_s } => {
             RpcError::new(ErrorCode::Throttled, message).with(json!({ "retry_after_s": wait_s }))
         }
         LoginError::SetUpAlready => RpcError::new(ErrorCode::SetUpAlready, message),
-        LoginError::Password(_) => RpcError::params(message),
+        LoginError::Password(_) => wrong(new, message),
         LoginError::Internal => RpcError::new(ErrorCode::Internal, message),
     }
 }

@@ -131,13 +131,13 @@ async fn pair(call: &Call<'_>, params: Map<String, Value>) -> Result<Value, RpcE
 }
 
 /// The role and the start of the login's id, which is no secret: whose change it was.
-fn by(call: &Call<'_>) -> Result<String, RpcError> {
+pub(super) fn by(call: &Call<'_>) -> Result<String, RpcError> {
     let login = call.login()?;
     let id: String = login.session_id.0.chars().take(LOGIN_LETTERS).collect();
     Ok(format!("{} {id}", login.role.as_str()))
 }
 
-fn refused(call: &Call<'_>, refusal: Refusal) -> RpcError {
+pub(super) fn refused(call: &Call<'_>, refusal: Refusal) -> RpcError {
     let Refusal { why, field, reason } = refusal;
     match why {
         Why::Wrong => about(ErrorCode::InvalidParams, field, reason),

@@ -1,6 +1,6 @@
 //! `mesh.history`: the last day by the hour, and the file in which it survives a restart.
 //!
-//! Owns `history.json`. It is only shown: that it can't be read or written is said in the log, once, and
+//! Owns `history.json`. It is only shown: that it is broken or can't be written is said in the log, once, and
 //! changes nothing.
 
 use std::path::{Path, PathBuf};
@@ -13,17 +13,24 @@ use super::error::{ErrorCode, RpcError};
 use super::figures::hours::{Hours, began, numbers};
 use super::schema::{count, list, number, object, or_null};
 use crate::mesh::airtime::hours as airtime;
-use crate::store::{self, Durability};
+use crate::store::{self, Durability, StoreError, document};
+
+/// Of the file's form.
+const VERSION: u64 = 1;
 
 /// The hours of an earlier run.
-pub(super) fn read(data_dir: &Path) -> Hours {
-    match store::read_json(&path(data_dir)) {
-        Ok(hours) => hours.unwrap_or_default(),
-        Err(error) => {
-            warn!(%error, "history.json can't be read and is begun anew");
-            Hours::default()
-        }
+///
+/// # Errors
+/// As [`document::read`].
+pub(super) fn read(data_dir: &Path) -> Result<Hours, StoreError> {
+    let (hours, aside) = document::read_or_set_aside(&path(data_dir), VERSION)?;
+    if let Some(aside) = aside {
+        warn!(
+            why = aside.why, aside = %aside.path.display(),
+            "history.json makes no sense and is set aside; the charts begin anew"
+        );
     }
+    Ok(hours.unwrap_or_default())
 }
 
 /// Writes the hours where they are others than those written last. Does I/O.

@@ -7,6 +7,8 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use crate::invisible;
+
 /// Elements within elements, at most; deeper ones come out as their text.
 const MAX_DEPTH: usize = 24;
 /// A longer answer is cut before it is rendered.
@@ -146,7 +148,7 @@ impl Page {
         self.out.push_str("<span class=\"link\"");
         if is_web(address) && address.chars().count() <= MAX_ADDRESS_CHARS {
             self.out.push_str(" data-address=\"");
-            self.text(address);
+            self.text(&invisible::word(address, MAX_ADDRESS_CHARS));
             self.out.push('"');
         }
         self.out.push('>');
@@ -163,28 +165,17 @@ impl Page {
     }
 
     fn text(&mut self, text: &str) {
-        for c in text.chars() {
+        for c in invisible::legible(text).chars() {
             match c {
                 '&' => self.out.push_str("&amp;"),
                 '<' => self.out.push_str("&lt;"),
                 '>' => self.out.push_str("&gt;"),
                 '"' => self.out.push_str("&quot;"),
                 '\'' => self.out.push_str("&#39;"),
-                c if is_hidden(c) => {}
                 c => self.out.push(c),
             }
         }
     }
-}
-
-/// Controls, and the characters that turn or hide text: they have no place in an answer. Joiners stay,
-/// for emoji and several scripts need them.
-fn is_hidden(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c,
-            '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}'
-            | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
 }
 
 fn is_web(address: &str) -> bool {
@@ -264,6 +255,17 @@ mod tests {
             ("```\"><img src=x>\na\n```", "<pre><code>a\n</code></pre>"),
             ("a\u{202e}b\u{200b}c\u{0007}d\u{e0041}e", "<p>abcde</p>"),
             ("👩\u{200d}🚀", "<p>👩\u{200d}🚀</p>"),
+            // Not seen, and in no emoji: a soft hyphen, a filler, a run of variation selectors and of tags.
+            (
+                "a\u{ad}b\u{3164}c\u{fe00}\u{fe01}d\u{200d}\u{200c}e\u{180e}f\u{e0100}g\u{1d173}h",
+                "<p>abcdefgh</p>",
+            ),
+            ("می\u{200c}خواهم", "<p>می\u{200c}خواهم</p>"),
+            ("`a\u{2028}b`\t&#x202e;c&#8203;d", "<p><code>a\nb</code>\tcd</p>"),
+            (
+                "[x](https://h.example/\u{202e}a\u{2028}b)",
+                "<p><span class=\"link\" data-address=\"https://h.example/ab\">x (h.example)</span></p>",
+            ),
         ] {
             assert_eq!(to_html(markdown), html, "{markdown}");
         }

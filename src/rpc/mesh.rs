@@ -6,9 +6,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::auth::Role;
 use super::contacts;
 use super::dispatcher::{Call, no_such_method};
+use super::distress;
 use super::error::{ErrorCode, RpcError};
+use super::fields::wrong;
 use super::history;
 use super::message::{self, NoParams};
 use super::schema::{count, flag, list, node_id, number, object, one_of, or_null, text};
@@ -48,12 +51,15 @@ pub(super) async fn handle(
     {
         return contacts::handle(call, method, params).await;
     }
+    if let "mesh.distress" | "mesh.distress-clear" = method {
+        return distress::handle(call, method, params).await;
+    }
     let mesh = &call.services.mesh;
     if method == "mesh.messages" {
         let MessagesParams { limit } = message::params(params)?;
         let limit = limit.unwrap_or(MESSAGES);
         if !(1..=MOST_MESSAGES).contains(&limit) {
-            return Err(RpcError::params(format!("`limit` must be 1 to {MOST_MESSAGES}")));
+            return Err(wrong("limit", format!("write 1 to {MOST_MESSAGES}")));
         }
         return Ok(json!({ "messages": mesh.messages(limit).await.map_err(gone)? }));
     }
@@ -86,7 +92,7 @@ fn not_accepted(why: &NotAccepted) -> RpcError {
             let words = format!("{error}: {}; the radio is not accepted", error.source);
             RpcError::new(ErrorCode::Internal, words)
         }
-        _ => RpcError::params(format!("`fingerprint`: {why}")),
+        _ => wrong("fingerprint", why.to_string()),
     }
 }
 
@@ -105,6 +111,7 @@ pub(super) async fn assistant_status(
                 "state": leg.state,
                 "reason": leg.reason,
                 "rests_for_s": leg.rests_for_s,
+                "median_ms": leg.median_ms,
             })
         })
         .collect();
@@ -131,12 +138,32 @@ pub(super) async fn assistant_status(
             "last": last,
         },
     });
-    match (to_json(answering)?, more) {
+    let mut answering = to_json(answering)?;
+    if call.login()?.role == Role::Viewer {
+        leave_out_access(&mut answering);
+    }
+    match (answering, more) {
         (Value::Object(mut all), Value::Object(more)) => {
             all.extend(more);
             Ok(Value::Object(all))
         }
         _ => Err(unserializable()),
+    }
+}
+
+/// What a viewer is not shown: that a code would let somebody in now, and who may use which tools. Who is denied stays:
+/// it explains what a viewer sees of the air.
+fn leave_out_access(answering: &mut Value) {
+    if let Some(pairing) = answering.get_mut("pairing") {
+        *pairing = Value::Null;
+    }
+    let contacts = answering.get_mut("allowed_contacts").and_then(Value::as_array_mut);
+    for contact in contacts.into_iter().flatten() {
+        for member in ["grants", "grants_source"] {
+            if let Some(shown) = contact.get_mut(member) {
+                *shown = Value::Null;
+            }
+        }
     }
 }
 
@@ -172,6 +199,8 @@ pub(super) fn messages_result() -> Value {
         ("delivery", or_null(delivery())),
         ("ignored", or_null(text("of an incoming text that is not answered: why"))),
         ("id", count("the packet's id")),
+        ("snr", or_null(number("of an incoming text, dB, where the radio says"))),
+        ("rssi", or_null(number("of an incoming text, dBm, where the radio says"))),
     ]);
     object(&[("messages", list(message))])
 }
@@ -189,6 +218,7 @@ pub(super) fn nodes_result() -> Value {
         ),
         ("last_heard", count("Unix seconds, 0 for never")),
         ("snr", or_null(number("dB"))),
+        ("rssi", or_null(number("dBm, where the radio says"))),
         ("hops", or_null(count("where known"))),
         ("battery", or_null(count("percent; above 100 means mains"))),
     ]);
@@ -236,13 +266,21 @@ pub(super) fn status_result() -> Value {
     ]);
     object(&[
         ("connected", flag("is the link up?")),
-        ("link", text("the port, or what is being waited for")),
+        ("link", text("the state of the link, or what is being waited for")),
+        ("port", or_null(text("the device, or host:port; null before a radio was there"))),
         ("my_node", or_null(node_id())),
         ("owner", text("the radio's long name")),
         ("fingerprint", or_null(text("of the radio's key"))),
         ("firmware", text("the radio's firmware")),
+        ("firmware_note", or_null(text("what is wrong with that firmware"))),
         ("region", text("the region's name")),
         ("modem", text("the preset's name, or the raw settings")),
+        (
+            "frequency_mhz",
+            or_null(number("the middle of its channel; null where it can't be told")),
+        ),
+        ("role", or_null(text("the radio's role, such as CLIENT"))),
+        ("licensed", flag("licensed mode: everything is sent in the clear")),
         ("stopped", flag("has the operator stopped all answers?")),
         ("refused_radio", or_null(refused)),
         ("warnings", list(text("what should be put right"))),
@@ -250,11 +288,16 @@ pub(super) fn status_result() -> Value {
         ("turns_waiting", count("questions accepted, not yet begun")),
         ("parts_waiting", count("parts that wait to leave")),
         ("kept_answers", count("answers kept for peers")),
+        ("distress", count("distress texts that nobody has cleared")),
         ("airtime", airtime_result()),
     ])
 }
 
 pub(super) fn assistant_status_result() -> Value {
+    let quota = object(&[
+        ("used", count("questions in the rolling hour")),
+        ("limit", or_null(count("how many there may be; null for as many as one likes"))),
+    ]);
     let contact = object(&[
         ("id", node_id()),
         ("name", text("what to call it")),
@@ -262,11 +305,12 @@ pub(super) fn assistant_status_result() -> Value {
         ("fingerprint", or_null(text("of the pinned key"))),
         ("pin", one_of(&["configured", "confirmed", "unconfirmed", "none"])),
         ("foreign_fingerprint", or_null(text("of a foreign key that was seen under its number"))),
-        ("grants", list(text("a category, as it counts now"))),
-        ("grants_source", one_of(&["default", "configuration", "grants.json"])),
+        ("grants", or_null(list(text("a category, as it counts now; not for viewers")))),
+        ("grants_source", or_null(one_of(&["default", "configuration", "grants.json"]))),
         ("suspended", flag("not answered, until that is taken back")),
         ("denied", flag("refused, by its number or its key")),
         ("source", source()),
+        ("queries", or_null(quota)),
     ]);
     let denied = object(&[("asker", text("a node id or a key")), ("source", source())]);
     let pairing = object(&[
@@ -279,6 +323,7 @@ pub(super) fn assistant_status_result() -> Value {
         ("state", one_of(&["ready", "failing", "resting", "unavailable", "unconfigured"])),
         ("reason", or_null(text("why it is not ready, or what it can't do"))),
         ("rests_for_s", or_null(count("of one that rests: seconds until it is asked again"))),
+        ("median_ms", or_null(count("what its last answers took; null before the first"))),
     ]);
     let model = object(&[
         ("name", text("the local leg's model")),

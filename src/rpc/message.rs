@@ -92,8 +92,19 @@ pub fn error(id: &Value, error: &RpcError) -> Value {
 pub fn params<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, RpcError> {
     serde_json::from_value(Value::Object(params)).map_err(|error| {
         let detail: String = error.to_string().chars().take(200).collect();
-        RpcError::params(detail)
+        let field = field_of(&detail).map(str::to_owned);
+        let error = RpcError::params(detail.clone());
+        match field {
+            Some(field) => error.with(json!({ "field": field, "detail": detail })),
+            None => error,
+        }
     })
+}
+
+/// The field that the reader's words are about, where they name one.
+fn field_of(words: &str) -> Option<&str> {
+    let rest = words.strip_prefix("missing field `").or(words.strip_prefix("unknown field `"))?;
+    rest.split('`').next().filter(|name| !name.is_empty())
 }
 
 /// A method without parameters.
@@ -115,6 +126,26 @@ mod tests {
         }
         let request = read(br#"{"jsonrpc":"2.0","method":"m"}"#).unwrap();
         assert_eq!((request.id, request.params.len()), (None, 0));
+    }
+
+    #[test]
+    fn an_error_of_the_reader_names_the_field_where_it_can() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct One {
+            #[allow(dead_code)]
+            a: u8,
+        }
+        for (text, field) in [
+            (json!({}), json!("a")),
+            (json!({ "a": 1, "b": 2 }), json!("b")),
+            (json!({ "a": "x" }), json!(null)),
+        ] {
+            let Value::Object(object) = text else { panic!() };
+            let data = params::<One>(object).unwrap_err().data.unwrap();
+            assert_eq!(data["field"], field, "{data}");
+            assert!(data["detail"].is_string());
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::auth::Role;
 use super::error::ErrorCode;
-use super::{assistant_grants, assistant_schema, auth_methods, contacts, history, mesh, system};
+use super::{
+    assistant_grants, assistant_schema, auth_methods, contacts, distress, history, mesh, system,
+};
 
 /// Who may call a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,6 +264,25 @@ pub static METHODS: &[Method] = &[
         errors: &[],
     },
     Method {
+        name: "mesh.distress",
+        summary: "Distress texts of peers, the newest first: those that nobody has cleared, and some of the others. Texts \
+                  and names are untrusted.",
+        access: READERS,
+        csrf: true,
+        params: auth_methods::none,
+        result: distress::result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
+        name: "mesh.distress-clear",
+        summary: "Says that a person has seen this distress text. One that is cleared already stays as it was.",
+        access: OPERATOR,
+        csrf: true,
+        params: distress::clear_params,
+        result: distress::result,
+        errors: MAY_BE_AWAY,
+    },
+    Method {
         name: "mesh.stop-all",
         summary: "Stops every answer over the mesh: nothing is accepted and nothing leaves, across restarts, until \
                   it is called with resume.",
@@ -340,7 +361,7 @@ pub static METHODS: &[Method] = &[
     },
     Method {
         name: "system.info",
-        summary: "Version, uptime and data folder.",
+        summary: "Version, uptime, data folder, clock and the last backup.",
         access: READERS,
         csrf: true,
         params: auth_methods::none,

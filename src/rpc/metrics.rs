@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::Services;
 use super::figures::{BUCKETS_S, Family, Histogram};
 use super::http::origin_is_ours;
+use crate::backup;
 use crate::mesh::view::MeshStatus;
 use crate::web::connection::Peer;
 
@@ -50,6 +51,12 @@ pub async fn text(services: &Services) -> String {
     page.sample("info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     let up_ms = services.clock.now().mono_ms.saturating_sub(services.started.mono_ms);
     page.gauge("uptime_seconds", "Since the start.", float(up_ms) / 1000.0);
+    let data_dir = services.data_dir.clone();
+    let backup = tokio::task::spawn_blocking(move || backup::last(&data_dir)).await;
+    if let Ok(Ok(Some(note))) = backup {
+        let age_ms = services.clock.now().unix_ms.saturating_sub(note.at);
+        page.gauge("backup_age_seconds", "Since the last backup.", float(age_ms) / 1000.0);
+    }
     if let Ok(Ok(status)) = mesh {
         of_mesh(&mut page, &status);
     }
@@ -72,6 +79,7 @@ pub async fn text(services: &Services) -> String {
         ),
         ("part_states_total", &["state"], "What was learnt of parts.", &counts.part_states),
         ("security_events_total", &["kind"], "What the operator should know.", &counts.security),
+        ("distress_total", &["assurance"], "Distress texts recorded.", &counts.distress),
         ("rpc_calls_total", &["method", "outcome"], "Calls of RPC.", &counts.calls),
     ] {
         page.counters(name, labels, help, family);
@@ -108,6 +116,7 @@ fn of_mesh(page: &mut Page, status: &MeshStatus) {
         ("turns_waiting", "Accepted, not begun.", Some(float(status.turns_waiting as u64))),
         ("parts_waiting", "Parts that wait to leave.", Some(float(status.parts_waiting as u64))),
         ("kept_answers", "Answers kept for peers.", Some(float(status.kept_answers as u64))),
+        ("distress_waiting", "Distress texts not cleared.", Some(float(status.distress as u64))),
         (
             "airtime_used_seconds",
             "Sent in the rolling hour: the higher of ledger and radio.",

@@ -16,6 +16,7 @@ pub mod auth;
 mod auth_methods;
 mod contacts;
 mod dispatcher;
+mod distress;
 pub mod error;
 pub mod events;
 pub mod fields;
@@ -27,6 +28,7 @@ pub mod markdown;
 mod mesh;
 mod message;
 pub mod metrics;
+mod storage;
 mod system;
 pub mod turns;
 
@@ -42,6 +44,7 @@ use crate::assistant::chat::LegsReport;
 use crate::clock::{Clock, Now};
 use crate::config::Config;
 use crate::mesh::view::MeshHandle;
+use crate::radio::system_clock::Watched;
 use crate::secrets::Secrets;
 use crate::telemetry::{self, Lines};
 use crate::web::connection::Peer;
@@ -53,6 +56,7 @@ use events::Bus;
 use events::stream::Streams;
 use figures::Figures;
 use legs::LegsMemory;
+use storage::StorageMemory;
 use turns::Turns;
 
 /// What the pages and RPC are served from.
@@ -61,6 +65,10 @@ pub struct Services {
     pub assistant: Arc<Assistant>,
     /// What is known of its legs.
     legs: LegsMemory,
+    /// How much the data folder holds.
+    storage: StorageMemory,
+    /// Who sees to this machine's clock.
+    machine_clock: Watched,
     /// The mesh side.
     pub mesh: MeshHandle,
     /// Logins.
@@ -107,6 +115,13 @@ impl Services {
         http::client(headers, self.forwarded.address(headers, peer))
     }
 
+    /// The same, that says who sees to this machine's clock.
+    #[must_use]
+    pub fn with_clock(mut self, watched: Watched) -> Services {
+        self.machine_clock = watched;
+        self
+    }
+
     /// `listening` is the address that is really bound. Turns run on `tracker`.
     pub fn new(
         config: &Config,
@@ -120,12 +135,14 @@ impl Services {
         Ok(Services {
             assistant,
             legs: LegsMemory::default(),
+            storage: StorageMemory::default(),
+            machine_clock: Watched::default(),
             mesh,
             auth: Arc::new(Auth::open(&config.data_dir, secrets, clock)?),
             turns: Turns::new(tracker),
             events: Bus::new(boot()?),
             streams: Streams::default(),
-            figures: Figures::with(history::read(&config.data_dir)),
+            figures: Figures::with(history::read(&config.data_dir)?),
             lines: telemetry::lines().clone(),
             hosts: Hosts::new(listening, &config.http.hosts),
             forwarded: Forwarded::new(config.http.forwarded),

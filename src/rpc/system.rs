@@ -7,8 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::dispatcher::{Call, no_such_method};
 use super::error::{ErrorCode, RpcError};
+use super::fields::wrong;
 use super::message::{self, NoParams};
-use super::schema::{count, list, object, one_of, text};
+use super::schema::{count, flag, list, object, one_of, or_null, text};
+use crate::backup;
+use crate::radio::system_clock::Source;
 use crate::telemetry::MAX_LINES;
 use crate::tools::system::Disks;
 
@@ -36,23 +39,41 @@ pub(super) async fn handle(
     let NoParams {} = message::params(params)?;
     match method {
         "system.disk-status" => disk_status(call).await,
-        "system.info" => {
-            let services = call.services;
-            let up_ms = services.clock.now().mono_ms.saturating_sub(services.started.mono_ms);
-            Ok(json!({
-                "version": env!("CARGO_PKG_VERSION"),
-                "uptime_s": up_ms / 1000,
-                "data_dir": services.data_dir.to_string_lossy(),
-            }))
-        }
+        "system.info" => Ok(info(call).await),
         _ => Err(no_such_method(method)),
     }
+}
+
+async fn info(call: &Call<'_>) -> Value {
+    let services = call.services;
+    let up_ms = services.clock.now().mono_ms.saturating_sub(services.started.mono_ms);
+    let data_dir = services.data_dir.clone();
+    let backup = tokio::task::spawn_blocking(move || backup::last(&data_dir));
+    let (storage, backup, drift) =
+        tokio::join!(services.storage.of(&services.data_dir), backup, services.mesh.radio_drift(),);
+    let backup = backup.ok().and_then(Result::ok).flatten();
+    let clock = services.machine_clock.state();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": up_ms / 1000,
+        "data_dir": services.data_dir.to_string_lossy(),
+        "storage": storage,
+        "clock": {
+            "source": clock.source.as_str(),
+            "synchronised": clock.synchronised,
+            "radio_drift_s": drift.ok().flatten(),
+        },
+        "backup": backup.map(|note| json!({
+            "at": note.at,
+            "folder": note.folder.to_string_lossy(),
+        })),
+    })
 }
 
 fn log(call: &Call<'_>, LogParams { limit, level }: LogParams) -> Result<Value, RpcError> {
     let limit = limit.unwrap_or(LINES);
     if !(1..=MAX_LINES).contains(&limit) {
-        return Err(RpcError::params(format!("`limit` must be 1 to {MAX_LINES}")));
+        return Err(wrong("limit", format!("write 1 to {MAX_LINES}")));
     }
     let shown = match level.as_deref() {
         None => &LEVELS[..],
@@ -60,7 +81,7 @@ fn log(call: &Call<'_>, LogParams { limit, level }: LogParams) -> Result<Value, 
             .iter()
             .position(|known| *known == level)
             .and_then(|index| LEVELS.get(..=index))
-            .ok_or_else(|| RpcError::params("`level` must be error, warn or info"))?,
+            .ok_or_else(|| wrong("level", "write error, warn or info"))?,
     };
     Ok(json!({ "lines": call.services.lines.last(limit, |line| shown.contains(&line.level)) }))
 }
@@ -103,10 +124,28 @@ pub(super) fn log_line() -> Value {
 }
 
 pub(super) fn info_result() -> Value {
+    let storage = object(&[
+        ("data_bytes", count("of the files in the data folder, at most a minute ago")),
+        ("free_bytes", or_null(count("that may still be written on its disk"))),
+    ]);
+    let drift = json!({
+        "type": "integer",
+        "description": "seconds by which the radio's clock is ahead of this machine's",
+    });
+    let clock = object(&[
+        ("source", one_of(&Source::NAMES)),
+        ("synchronised", flag("is this machine's clock known to be right?")),
+        ("radio_drift_s", or_null(drift)),
+    ]);
+    let backup =
+        object(&[("at", count("Unix milliseconds")), ("folder", text("where the copy was made"))]);
     object(&[
         ("version", text("of the program")),
         ("uptime_s", count("seconds since its start")),
         ("data_dir", text("where transcripts, secrets and the ledger live")),
+        ("storage", or_null(storage)),
+        ("clock", clock),
+        ("backup", or_null(backup)),
     ])
 }
 

@@ -154,25 +154,14 @@ impl World {
         let Some(spec) = self.peers.get(index).map(|p| p.spec.clone()) else { return };
         let short: String = spec.name.chars().take(3).collect();
         let user = device::user(spec.num.0, &spec.name, &short.to_uppercase(), spec.key);
-        let packet = AirPacket {
-            from: spec.num.0,
-            to: self.device.num,
-            id: 0,
-            data: Data {
-                portnum: PortNum::NodeinfoApp as i32,
-                payload: user.encode_to_vec(),
-                request_id,
-                bitfield: Some(0),
-                ..Data::default()
-            },
-            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
-            hop_limit: 3,
-            hop_start: 3,
-            want_ack: false,
-            via_mqtt: false,
-            signed: false,
-            relay: last_byte(spec.num.0),
+        let data = Data {
+            portnum: PortNum::NodeinfoApp as i32,
+            payload: user.encode_to_vec(),
+            request_id,
+            bitfield: Some(0),
+            ..Data::default()
         };
+        let packet = self.on_the_first_channel(spec.num, self.device.num, data);
         self.peer_sends(index, packet);
     }
 
@@ -264,6 +253,23 @@ impl World {
         }
     }
 
+    /// What a peer says on the channel that everybody has; its id is given when it is sent.
+    fn on_the_first_channel(&self, from: NodeNum, to: u32, data: Data) -> AirPacket {
+        AirPacket {
+            from: from.0,
+            to,
+            id: 0,
+            data,
+            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
+            hop_limit: 3,
+            hop_start: 3,
+            want_ack: false,
+            via_mqtt: false,
+            signed: false,
+            relay: last_byte(from.0),
+        }
+    }
+
     /// A peer's telemetry for everybody, and the next one later.
     pub fn beacon(&mut self, index: usize) {
         let Some(spec) = self.peers.get(index).map(|peer| peer.spec.clone()) else { return };
@@ -276,24 +282,13 @@ impl World {
             ..DeviceMetrics::default()
         };
         let variant = Some(telemetry::Variant::DeviceMetrics(metrics));
-        let packet = AirPacket {
-            from: spec.num.0,
-            to: u32::MAX,
-            id: 0,
-            data: Data {
-                portnum: PortNum::TelemetryApp as i32,
-                payload: Telemetry { time: 0, variant }.encode_to_vec(),
-                bitfield: Some(0),
-                ..Data::default()
-            },
-            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
-            hop_limit: 3,
-            hop_start: 3,
-            want_ack: false,
-            via_mqtt: false,
-            signed: false,
-            relay: last_byte(spec.num.0),
+        let data = Data {
+            portnum: PortNum::TelemetryApp as i32,
+            payload: Telemetry { time: 0, variant }.encode_to_vec(),
+            bitfield: Some(0),
+            ..Data::default()
         };
+        let packet = self.on_the_first_channel(spec.num, u32::MAX, data);
         self.peer_sends(index, packet);
     }
 

@@ -11,7 +11,7 @@ use meshtastic::protobufs::{
 
 use super::air::{AirPacket, Lock};
 use super::device::user;
-use super::router::last_byte;
+use super::router::{DISABLED, last_byte};
 use super::world::World;
 
 /// What the radio can make of a packet.
@@ -182,6 +182,33 @@ impl World {
             _ => (routing::Error::None, packet.data.portnum == PortNum::TextMessageApp as i32),
         };
         self.send_routing(packet.from, packet.id, reason as i32, text, hops);
+    }
+
+    /// Our names and key, to a node or to everybody.
+    pub fn send_node_info(&mut self, to: u32) {
+        let hops = self.device.lora().hop_limit;
+        let packet = AirPacket {
+            from: self.device.num,
+            to,
+            id: self.rng.id(),
+            data: Data {
+                portnum: PortNum::NodeinfoApp as i32,
+                payload: self.device.owner.encode_to_vec(),
+                bitfield: Some(0),
+                ..Data::default()
+            },
+            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
+            hop_limit: hops,
+            hop_start: hops,
+            want_ack: to != u32::MAX,
+            via_mqtt: false,
+            signed: false,
+            relay: last_byte(self.device.num),
+        };
+        let id = packet.id;
+        let sent = !self.over_duty()
+            && self.submit(packet, mesh_packet::Priority::Background as i32).is_ok();
+        self.queue_status(if sent { 0 } else { DISABLED }, id);
     }
 
     /// What an opened packet teaches the radio.

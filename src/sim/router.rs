@@ -3,7 +3,6 @@
 //! Owns what firmware decides between taking a packet and having sent it. Whom a transmission
 //! reaches is `ether`'s matter.
 
-use meshtastic::Message as _;
 use meshtastic::protobufs::{Data, MeshPacket, PortNum, mesh_packet, routing};
 
 use super::air::{self, AirPacket, Lock, Transmission, frame_len};
@@ -21,7 +20,7 @@ const TRIES: u32 = 3;
 /// `QueueStatus.res` when the queue is full.
 const QUEUE_FULL: i32 = 32;
 /// `QueueStatus.res` when the transmitter is off.
-const DISABLED: i32 = 34;
+pub(super) const DISABLED: i32 = 34;
 
 /// What is on its way out.
 #[derive(Debug, Default)]
@@ -192,7 +191,7 @@ impl World {
     }
 
     /// Queues a packet; one that wants an ack is tried again until it gets one.
-    fn submit(&mut self, packet: AirPacket, priority: i32) -> Result<(), Refusal> {
+    pub fn submit(&mut self, packet: AirPacket, priority: i32) -> Result<(), Refusal> {
         if packet.want_ack && self.tx.pending.len() < MAX_PENDING {
             let due_us = self.now_us + self.retry_us(&packet);
             let (boot, id) = (self.boot, packet.id);
@@ -369,33 +368,6 @@ impl World {
         if !self.over_duty() && self.submit(packet, mesh_packet::Priority::Ack as i32).is_err() {
             self.debug("Router", "ack not queued");
         }
-    }
-
-    /// Our names and key, to a node or to everybody.
-    pub fn send_node_info(&mut self, to: u32) {
-        let hops = self.device.lora().hop_limit;
-        let packet = AirPacket {
-            from: self.device.num,
-            to,
-            id: self.rng.id(),
-            data: Data {
-                portnum: PortNum::NodeinfoApp as i32,
-                payload: self.device.owner.encode_to_vec(),
-                bitfield: Some(0),
-                ..Data::default()
-            },
-            lock: Lock::Channel(self.device.channel_name(0).unwrap_or_default().to_owned()),
-            hop_limit: hops,
-            hop_start: hops,
-            want_ack: to != u32::MAX,
-            via_mqtt: false,
-            signed: false,
-            relay: last_byte(self.device.num),
-        };
-        let id = packet.id;
-        let sent = !self.over_duty()
-            && self.submit(packet, mesh_packet::Priority::Background as i32).is_ok();
-        self.queue_status(if sent { 0 } else { DISABLED }, id);
     }
 }
 

@@ -16,6 +16,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use crate::clock;
+use crate::invisible::hidden;
 
 /// Lines at most; past it the oldest is forgotten.
 pub const MAX_LINES: usize = 500;
@@ -138,15 +139,7 @@ impl Visit for Words {
 
 /// One line of characters that show themselves; anything else is `\u{fffd}`.
 fn harmless(text: &str) -> String {
-    text.chars().take(MAX_MESSAGE_CHARS).map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
-}
-
-/// Not a control character, a line separator, an invisible mark or one that turns text around.
-fn is_plain(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    text.chars().take(MAX_MESSAGE_CHARS).map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

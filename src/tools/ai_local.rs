@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::system::size;
 use crate::assistant::PermissionCategory;
 use crate::assistant::backends::ollama::load;
 use crate::assistant::http::{HttpClient, exchange};
 use crate::assistant::tools::{Description, ToolDef};
+use crate::invisible;
 
 /// The server answers these at once, or isn't there.
 const TIME: Duration = Duration::from_secs(3);
@@ -37,18 +38,16 @@ struct NoArguments {}
 pub(super) fn tools(url: &str) -> Vec<ToolDef> {
     let url_without_slash = url.trim_end_matches('/').to_owned();
     let server = Arc::new(Server { url: url_without_slash, http: HttpClient::new(url) });
-    let about = Description {
-        name: "ai_models",
-        description: "Local language models: installed, in memory now, last load time.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::AiLocal,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::AiLocal,
+        "ai_models",
+        "Local language models: installed, in memory now, last load time.",
+    );
     let tool = ToolDef::new(about, move |NoArguments {}| {
         let server = server.clone();
         Box::pin(async move { server.words(load::last()).await })
     });
-    vec![tool]
+    vec![tool.with_own_results()]
 }
 
 impl Server {
@@ -127,13 +126,14 @@ fn running_model(model: &Value) -> String {
 /// A text of the server's as one bounded word.
 fn word(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
-    text.chars().filter(|c| !c.is_control()).take(MAX_WORD).collect()
+    invisible::word(text, MAX_WORD)
 }
 
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
     use axum::{Json, Router};
+    use serde_json::json;
 
     use super::*;
 

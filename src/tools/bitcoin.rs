@@ -17,6 +17,7 @@ use crate::assistant::PermissionCategory;
 use crate::assistant::http::{HttpClient, exchange};
 use crate::assistant::tools::{Description, ToolDef};
 use crate::config::tools::Bitcoin;
+use crate::invisible;
 use crate::secrets::{Secret, SecretName, Secrets};
 
 /// A node that is busy with a block may need some seconds.
@@ -47,63 +48,70 @@ pub(super) fn tools(
     secrets: &Secrets,
 ) -> Vec<ToolDef> {
     let Some(config) = config else { return Vec::new() };
-    let node = Arc::new(Node {
-        url: config.url.trim_end_matches('/').to_owned(),
-        http: HttpClient::new(&config.url),
-        cookie: config.cookie.clone(),
-        secrets: secrets.clone(),
-    });
+    let node = Arc::new(Node::new(config, secrets));
     let mut tools = vec![status_tool(node.clone())];
     if let Some(wallet) = wallet {
-        // A wallet's name is a part of the path; the configuration lets only plain letters through.
-        let path = format!("/wallet/{}", wallet.replace(' ', "%20"));
+        let path = wallet_path(wallet);
         tools.push(balance_tool(node.clone(), path.clone()));
         tools.push(address_tool(node, path));
     }
     tools
 }
 
-fn no_parameters() -> Value {
-    json!({"type": "object", "properties": {}, "additionalProperties": false})
+/// Does the node answer, and its wallet where one is named? In one line how far it is, or why not.
+pub async fn probe(
+    config: &Bitcoin,
+    wallet: Option<&str>,
+    secrets: &Secrets,
+) -> Result<String, String> {
+    let node = Node::new(config, secrets);
+    let status = node.status().await?;
+    if let Some(wallet) = wallet {
+        node.ask(&wallet_path(wallet), "getbalances", json!([])).await.map_err(|why| {
+            format!("the node is there, and its wallet \"{wallet}\" can't be used: {why}")
+        })?;
+    }
+    Ok(status.lines().take(2).collect::<Vec<_>>().join(", "))
+}
+
+/// A wallet's name is a part of the path; the configuration lets only plain letters through.
+fn wallet_path(wallet: &str) -> String {
+    format!("/wallet/{}", wallet.replace(' ', "%20"))
 }
 
 fn status_tool(node: Arc<Node>) -> ToolDef {
-    let about = Description {
-        name: "bitcoin_status",
-        description: "State of this node's Bitcoin node: blocks, sync, peers, mempool, fee.",
-        parameters: no_parameters(),
-        category: PermissionCategory::Bitcoin,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Bitcoin,
+        "bitcoin_status",
+        "State of this node's Bitcoin node: blocks, sync, peers, mempool, fee.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let node = node.clone();
         Box::pin(async move { node.status().await })
     })
+    .with_own_results()
 }
 
 fn balance_tool(node: Arc<Node>, wallet: String) -> ToolDef {
-    let about = Description {
-        name: "wallet_balance",
-        description: "Balance of this node's Bitcoin wallet.",
-        parameters: no_parameters(),
-        category: PermissionCategory::Wallet,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Wallet,
+        "wallet_balance",
+        "Balance of this node's Bitcoin wallet.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let (node, wallet) = (node.clone(), wallet.clone());
         Box::pin(async move { Ok(balance(&node.ask(&wallet, "getbalances", json!([])).await?)) })
     })
+    .with_own_results()
 }
 
 fn address_tool(node: Arc<Node>, wallet: String) -> ToolDef {
-    let about = Description {
-        name: "wallet_receive_address",
-        description: "A new address to be paid at.",
-        parameters: no_parameters(),
-        category: PermissionCategory::Wallet,
-        // It uses up an address of the wallet, and people will send money there.
-        destructive: true,
-    };
+    // It uses up an address of the wallet, and people will send money there.
+    let about = Description::changes(
+        PermissionCategory::Wallet,
+        "wallet_receive_address",
+        "A new address to be paid at.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let (node, wallet) = (node.clone(), wallet.clone());
         Box::pin(async move {
@@ -119,9 +127,19 @@ fn address_tool(node: Arc<Node>, wallet: String) -> ToolDef {
             }
         })
     })
+    .with_own_results()
 }
 
 impl Node {
+    fn new(config: &Bitcoin, secrets: &Secrets) -> Node {
+        Node {
+            url: config.url.trim_end_matches('/').to_owned(),
+            http: HttpClient::new(&config.url),
+            cookie: config.cookie.clone(),
+            secrets: secrets.clone(),
+        }
+    }
+
     async fn status(&self) -> Result<String, String> {
         let chain = self.ask("", "getblockchaininfo", json!([])).await?;
         let (network, pool, fee) = tokio::join!(
@@ -184,7 +202,7 @@ impl Node {
         // An error of a method comes with status 500 and a body like any other.
         let mut body = reply.json().ok_or("the Bitcoin node's answer can't be read")?;
         if let Some(words) = body["error"]["message"].as_str() {
-            let words: String = words.chars().filter(|c| !c.is_control()).take(MAX_WORDS).collect();
+            let words = invisible::word(words, MAX_WORDS);
             return Err(format!("the Bitcoin node says: {words}"));
         }
         match body["result"].take() {
@@ -234,7 +252,7 @@ fn balance(answer: &Value) -> String {
 /// A text of the node's as one bounded word.
 fn word(value: &Value) -> String {
     let text = value.as_str().unwrap_or("?");
-    text.chars().filter(|c| !c.is_control()).take(60).collect()
+    invisible::word(text, 60)
 }
 
 #[cfg(test)]

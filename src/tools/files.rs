@@ -48,17 +48,12 @@ pub(super) fn tools(folders: &Folders) -> Vec<ToolDef> {
 }
 
 fn list_tool(folders: Folders) -> ToolDef {
-    let about = Description {
-        name: "files_list",
-        description: "Lists a folder of this node; without path, the folders that there are.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"path": {"type": "string", "description": "For instance: plans/2026"}},
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Files,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Files,
+        "files_list",
+        "Lists a folder of this node; without path, the folders that there are.",
+    )
+    .taking(json!({"path": {"type": "string", "description": "For instance: plans/2026"}}), &[]);
     ToolDef::new(about, move |ListArguments { path }| {
         let folders = folders.clone();
         Box::pin(super::blocking(move || match path.as_deref().map(str::trim) {
@@ -66,26 +61,22 @@ fn list_tool(folders: Folders) -> ToolDef {
             Some(path) => list(&folders.spot(path)?),
         }))
     })
-    .with_foreign_results()
 }
 
 fn read_tool(folders: Folders) -> ToolDef {
-    let about = Description {
-        name: "files_read",
-        description: "Shows lines of a text file, numbered; from the top if no lines are given.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "For instance: plans/heating.md"},
-                "start_line": {"type": "integer", "minimum": 1},
-                "end_line": {"type": "integer", "minimum": 1}
-            },
-            "required": ["path"],
-            "additionalProperties": false
+    let about = Description::reads(
+        PermissionCategory::Files,
+        "files_read",
+        "Shows lines of a text file, numbered; from the top if no lines are given.",
+    )
+    .taking(
+        json!({
+            "path": {"type": "string", "description": "For instance: plans/heating.md"},
+            "start_line": {"type": "integer", "minimum": 1},
+            "end_line": {"type": "integer", "minimum": 1}
         }),
-        category: PermissionCategory::Files,
-        destructive: false,
-    };
+        &["path"],
+    );
     ToolDef::new(about, move |arguments: read::Arguments| {
         let folders = folders.clone();
         Box::pin(super::blocking(move || {
@@ -93,26 +84,22 @@ fn read_tool(folders: Folders) -> ToolDef {
             read::read(&spot.workspace, &read::Arguments { path: spot.path, ..arguments })
         }))
     })
-    .with_foreign_results()
 }
 
 fn search_tool(folders: Folders) -> ToolDef {
-    let about = Description {
-        name: "files_search",
-        description: "Searches text files for a regular expression; shows path:line:content.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string"},
-                "path": {"type": "string", "description": "Folder or file; all folders if left out"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES}
-            },
-            "required": ["pattern"],
-            "additionalProperties": false
+    let about = Description::reads(
+        PermissionCategory::Files,
+        "files_search",
+        "Searches text files for a regular expression; shows path:line:content.",
+    )
+    .taking(
+        json!({
+            "pattern": {"type": "string"},
+            "path": {"type": "string", "description": "Folder or file; all folders if left out"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES}
         }),
-        category: PermissionCategory::Files,
-        destructive: false,
-    };
+        &["pattern"],
+    );
     ToolDef::new(about, move |SearchArguments { pattern, path, limit }| {
         let folders = folders.clone();
         Box::pin(async move {
@@ -139,7 +126,6 @@ fn search_tool(folders: Folders) -> ToolDef {
             .await
         })
     })
-    .with_foreign_results()
 }
 
 fn edit_tool(folders: Folders) -> ToolDef {
@@ -167,6 +153,7 @@ fn edit_tool(folders: Folders) -> ToolDef {
             edit::edit(&spot.workspace, &edit::Arguments { path: spot.path, ..arguments })
         }))
     })
+    .with_own_results()
 }
 
 fn overview(folders: &Folders) -> String {

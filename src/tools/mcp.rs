@@ -4,10 +4,13 @@
 //! are the ones that were pinned. What a server says of its own tools' safety counts for nothing; what it
 //! answers is foreign text, and bounded. A server that is down takes none of its tools away: a call says so.
 
+pub mod bounds;
+pub mod condition;
 pub mod pins;
 mod result;
 mod server;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,14 +18,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
+use self::condition::Conditions;
 use self::pins::{Definition, Learnt, Pins};
 use self::server::Server;
+use crate::assistant::PermissionCategory;
 use crate::assistant::tools::{ForeignDescription, ToolDef, ToolSource};
 use crate::config::mcp::{McpServer, McpTool};
+use crate::invisible::word;
 use crate::store::StoreError;
 
 /// Names as models take them.
 const MAX_NAME: usize = 64;
+/// Tools of a server that are named where the one that is configured is not among them.
+const MAX_NAMED: usize = 12;
 
 /// All servers of the configuration.
 pub struct Hub {
@@ -45,10 +53,12 @@ impl Hub {
         tracker: &TaskTracker,
     ) -> Result<Arc<Hub>, StoreError> {
         let pins = Arc::new(Mutex::new(Pins::open(data_dir)?));
+        let names = servers.iter().map(|server| server.name.as_str());
+        let conditions = Arc::new(Conditions::new(data_dir, names));
         let servers = servers
             .iter()
             .map(|config| {
-                let server = Arc::new(Server::new(config.clone()));
+                let server = Arc::new(Server::new(config.clone(), conditions.clone()));
                 let pins = pins.clone();
                 let learn = move |tools: Vec<(String, Definition)>, config: &McpServer| {
                     learn(&pins, config, tools);
@@ -69,41 +79,113 @@ impl ToolSource for Hub {
             warn!(%error, "the pins of foreign tools could not be read again; the old ones count");
         }
         let mut tools = Vec::new();
-        for server in &self.servers {
-            for tool in &server.config.tools {
-                let Some((category, destructive)) = marks(tool) else { continue };
-                let Some(pinned) = pins.current(&server.config.name, &tool.name) else { continue };
-                let about = ForeignDescription {
-                    name: offered_name(&server.config.name, &tool.name),
-                    description: pinned.description.clone(),
-                    parameters: pinned.parameters.clone(),
-                    category,
-                    destructive,
-                };
-                let (server, name, hash) = (server.clone(), tool.name.clone(), pinned.hash());
-                let pins = self.pins.clone();
-                tools.push(ToolDef::foreign(about, move |arguments| {
-                    let (server, name, pins) = (server.clone(), name.clone(), pins.clone());
-                    let hash = hash.clone();
-                    Box::pin(async move {
-                        // It may have changed since the turn began.
-                        let same = pins
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .current(&server.config.name, &name)
-                            .is_some_and(|now| now.hash() == hash);
-                        if !same {
-                            return Err(
-                                "the tool has changed and waits for the operator".to_owned()
-                            );
-                        }
-                        server.call(&name, arguments).await
-                    })
-                }));
-            }
+        for offer in offers(self.servers.iter().map(|server| &server.config), &pins) {
+            let Ok(shown) = offer.shown else { continue };
+            let server = self.servers.iter().find(|server| server.config.name == offer.server);
+            let (Some(server), Some(pinned)) = (server, pins.current(offer.server, offer.tool))
+            else {
+                continue;
+            };
+            let about = ForeignDescription {
+                name: offer.name,
+                description: shown.definition.description,
+                parameters: shown.definition.parameters,
+                category: shown.category,
+                destructive: shown.destructive,
+            };
+            let (server, name, hash) = (server.clone(), offer.tool.to_owned(), pinned.hash());
+            let pins = self.pins.clone();
+            tools.push(ToolDef::foreign(about, move |arguments| {
+                let (server, name, pins) = (server.clone(), name.clone(), pins.clone());
+                let hash = hash.clone();
+                Box::pin(async move {
+                    // It may have changed since the turn began.
+                    let same = pins
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .current(&server.config.name, &name)
+                        .is_some_and(|now| now.hash() == hash);
+                    if !same {
+                        return Err("the tool has changed and waits for the operator".to_owned());
+                    }
+                    server.call(&name, arguments).await
+                })
+            }));
         }
         tools
     }
+}
+
+/// A tool of the configuration, and whether models are offered it.
+#[derive(Debug)]
+pub struct Offer<'a> {
+    /// The server's name.
+    pub server: &'a str,
+    /// The tool, as the server calls it.
+    pub tool: &'a str,
+    /// The name under which a model sees it.
+    pub name: String,
+    /// What a model is shown; else why it is not offered, in words for the operator.
+    pub shown: Result<Shown, String>,
+}
+
+/// What a model is shown of a tool, and what the operator says of it.
+#[derive(Debug)]
+pub struct Shown {
+    /// Clean, and within bounds.
+    pub definition: Definition,
+    /// Which grant it needs.
+    pub category: PermissionCategory,
+    /// It is asked about before it runs.
+    pub destructive: bool,
+}
+
+/// Every tool of these servers. The same for the daemon and for whoever lists them.
+pub fn offers<'a>(servers: impl Iterator<Item = &'a McpServer>, pins: &Pins) -> Vec<Offer<'a>> {
+    let (mut names, mut bytes) = (BTreeSet::new(), 0);
+    let tools = servers.flat_map(|server| server.tools.iter().map(move |tool| (server, tool)));
+    tools
+        .map(|(server, tool)| {
+            let name = offered_name(&server.name, &tool.name);
+            let shown = shown(server, tool, pins).and_then(|shown| {
+                if names.contains(&name) {
+                    return Err("another tool before it comes to the same name".to_owned());
+                }
+                let with_it = bytes + bounds::bytes(&name, &shown.definition);
+                if with_it > bounds::MAX_ALL_BYTES {
+                    return Err(format!(
+                        "the tools before it leave no room: all together may have {} bytes; list fewer, or put this one first",
+                        bounds::MAX_ALL_BYTES
+                    ));
+                }
+                bytes = with_it;
+                names.insert(name.clone());
+                Ok(shown)
+            });
+            Offer { server: &server.name, tool: &tool.name, name, shown }
+        })
+        .collect()
+}
+
+fn shown(server: &McpServer, tool: &McpTool, pins: &Pins) -> Result<Shown, String> {
+    let (category, destructive) =
+        marks(tool).ok_or("write its category and destructive = true or false")?;
+    let pin = pins.get(&server.name, &tool.name).ok_or("the server has not been seen yet")?;
+    if let Some(why) = &pin.refused {
+        return Err(why.clone());
+    }
+    if pin.changed.is_some() {
+        let what = match pin.accepted {
+            Some(_) => "it is suspended, for its words have changed",
+            None => "its words were never accepted",
+        };
+        return Err(format!(
+            "{what}; read them, then: tombolo mcp accept {} {}",
+            server.name, tool.name
+        ));
+    }
+    let pinned = pin.accepted.as_ref().ok_or("the server has not been seen yet")?;
+    Ok(Shown { definition: bounds::shown(pinned)?, category, destructive })
 }
 
 /// Both marks, or it is not offered.
@@ -120,9 +202,19 @@ pub fn offered_name(server: &str, tool: &str) -> String {
 fn learn(pins: &Mutex<Pins>, config: &McpServer, listed: Vec<(String, Definition)>) {
     let mut pins = pins.lock().unwrap_or_else(PoisonError::into_inner);
     for tool in &config.tools {
-        let Some((_, definition)) = listed.iter().find(|(name, _)| *name == tool.name) else {
-            warn!(server = config.name, tool = tool.name, "the server has no such tool");
-            continue;
+        let fit = match listed.iter().find(|(name, _)| *name == tool.name) {
+            None => Err(format!("the server has no such tool; {}", named(&listed))),
+            Some((_, definition)) => bounds::shown(definition).map(|_| definition),
+        };
+        let definition = match fit {
+            Ok(definition) => definition,
+            Err(why) => {
+                warn!(server = config.name, tool = tool.name, why, "a foreign tool is not offered");
+                if let Err(error) = pins.refuse(&config.name, &tool.name, &why) {
+                    warn!(%error, "the pins of foreign tools could not be written");
+                }
+                continue;
+            }
         };
         match pins.learn(&config.name, &tool.name, definition.clone()) {
             Ok(Learnt::Known) => {}
@@ -137,6 +229,16 @@ fn learn(pins: &Mutex<Pins>, config: &McpServer, listed: Vec<(String, Definition
             Err(error) => warn!(%error, "the pins of foreign tools could not be written"),
         }
     }
+}
+
+/// The tools that a server has.
+fn named(listed: &[(String, Definition)]) -> String {
+    let mut names: Vec<String> =
+        listed.iter().take(MAX_NAMED).map(|(name, _)| word(name, MAX_NAME)).collect();
+    if listed.len() > MAX_NAMED {
+        names.push(format!("{} more", listed.len() - MAX_NAMED));
+    }
+    if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) }
 }
 
 #[cfg(test)]

@@ -83,46 +83,39 @@ pub(super) fn tools(folders: &Folders) -> Vec<ToolDef> {
 }
 
 fn list_tool(folders: Folders) -> ToolDef {
-    let about = Description {
-        name: "media_list",
-        description: "Pictures, sound and films of this node, newest first.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "kind": {"type": "string", "enum": ["picture", "sound", "film"]},
-                "name": {"type": "string", "description": "Part of the path"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FILES}
-            },
-            "additionalProperties": false
+    let about = Description::reads(
+        PermissionCategory::Media,
+        "media_list",
+        "Pictures, sound and films of this node, newest first.",
+    )
+    .taking(
+        json!({
+            "kind": {"type": "string", "enum": ["picture", "sound", "film"]},
+            "name": {"type": "string", "description": "Part of the path"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FILES}
         }),
-        category: PermissionCategory::Media,
-        destructive: false,
-    };
+        &[],
+    );
     ToolDef::new(about, move |arguments: ListArguments| {
         let folders = folders.clone();
         Box::pin(super::blocking(move || Ok(list(&folders, &arguments))))
     })
-    .with_foreign_results()
 }
 
 fn describe_tool(folders: Folders) -> ToolDef {
-    let about = Description {
-        name: "media_describe",
-        description: "Format, size, date, dimensions or length of one of these files.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"path": {"type": "string", "description": "As media_list shows it"}},
-            "required": ["path"],
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Media,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Media,
+        "media_describe",
+        "Format, size, date, dimensions or length of one of these files.",
+    )
+    .taking(
+        json!({"path": {"type": "string", "description": "As media_list shows it"}}),
+        &["path"],
+    );
     ToolDef::new(about, move |DescribeArguments { path }| {
         let folders = folders.clone();
         Box::pin(super::blocking(move || describe(&folders, &path)))
     })
-    .with_foreign_results()
 }
 
 fn list(folders: &Folders, arguments: &ListArguments) -> String {

@@ -4,12 +4,13 @@
 
 mod ai_local;
 mod apps;
-mod bitcoin;
+pub mod bitcoin;
 mod files;
 pub mod folder;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 mod media;
+pub mod names;
 pub mod network;
 mod notes;
 mod search;

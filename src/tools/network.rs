@@ -105,72 +105,60 @@ pub(super) fn tools(mesh: &Arc<dyn Mesh>) -> Vec<ToolDef> {
 }
 
 fn nodes_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
-    let about = Description {
-        name: "mesh_nodes",
-        description: "Radio nodes that this node knows, last heard first.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"limit": {"type": "integer", "minimum": 1, "maximum": MAX_NODES}},
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Network,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Network,
+        "mesh_nodes",
+        "Radio nodes that this node knows, last heard first.",
+    )
+    .taking(json!({"limit": {"type": "integer", "minimum": 1, "maximum": MAX_NODES}}), &[]);
     ToolDef::new(about, move |NodesArguments { limit }| {
         let mesh = mesh.clone();
         Box::pin(async move {
             Ok(list(&mesh.nodes().await?, limit.unwrap_or(DEFAULT_NODES), mesh.now()))
         })
     })
-    .with_foreign_results()
 }
 
 fn node_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
-    let about = Description {
-        name: "mesh_node",
-        description: "One radio node: signal (SNR), hops, battery, last heard.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"node": {"type": "string", "description": "Id (!a1b2c3d4) or name"}},
-            "required": ["node"],
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Network,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Network,
+        "mesh_node",
+        "One radio node: signal (SNR), hops, battery, last heard.",
+    )
+    .taking(
+        json!({"node": {"type": "string", "description": "Id (!a1b2c3d4) or name"}}),
+        &["node"],
+    );
     ToolDef::new(about, move |NodeArguments { node }| {
         let mesh = mesh.clone();
         Box::pin(async move { one(&mesh.nodes().await?, &node, mesh.now()) })
     })
-    .with_foreign_results()
 }
 
 fn airtime_tool(mesh: Arc<dyn Mesh>) -> ToolDef {
-    let about = Description {
-        name: "mesh_airtime",
-        description: "How much radio airtime was used in the last hour, and what is left.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::Network,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Network,
+        "mesh_airtime",
+        "How much radio airtime was used in the last hour, and what is left.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let mesh = mesh.clone();
         Box::pin(async move { Ok(air(&mesh.airtime().await?)) })
     })
+    .with_own_results()
 }
 
 fn interfaces_tool(interfaces: Interfaces) -> ToolDef {
-    let about = Description {
-        name: "network_interfaces",
-        description: "This machine's network interfaces: state, addresses, traffic.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::Network,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Network,
+        "network_interfaces",
+        "This machine's network interfaces: state, addresses, traffic.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let interfaces = interfaces.clone();
         Box::pin(super::blocking(move || interfaces.words()))
     })
+    .with_own_results()
 }
 
 fn list(nodes: &[KnownNode], limit: usize, now: u64) -> String {

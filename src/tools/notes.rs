@@ -97,58 +97,37 @@ pub(super) fn tools(kind: Option<Notes>, data_dir: &Path) -> Vec<ToolDef> {
 }
 
 fn add_tool(books: Arc<Notebooks>) -> ToolDef {
-    let about = Description {
-        name: "notes_add",
-        description: "Keeps a note.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"text": {"type": "string", "minLength": 1, "maxLength": MAX_CHARS}},
-            "required": ["text"],
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Notes,
-        destructive: true,
-    };
+    let about = Description::changes(PermissionCategory::Notes, "notes_add", "Keeps a note.")
+        .taking(
+            json!({"text": {"type": "string", "minLength": 1, "maxLength": MAX_CHARS}}),
+            &["text"],
+        );
     ToolDef::for_caller(about, move |caller, AddArguments { text }| {
         let book = books.of(caller);
         Box::pin(super::blocking(move || book?.add(&text, clock::unix_ms())))
     })
+    .with_own_results()
 }
 
 fn list_tool(books: Arc<Notebooks>) -> ToolDef {
-    let about = Description {
-        name: "notes_list",
-        description: "The notes, newest first.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"limit": {"type": "integer", "minimum": 1, "maximum": MAX_SHOWN}},
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Notes,
-        destructive: false,
-    };
+    let about =
+        Description::reads(PermissionCategory::Notes, "notes_list", "The notes, newest first.")
+            .taking(json!({"limit": {"type": "integer", "minimum": 1, "maximum": MAX_SHOWN}}), &[]);
     ToolDef::for_caller(about, move |caller, ListArguments { limit }| {
         let book = books.of(caller);
         Box::pin(super::blocking(move || {
             Ok(words(&book?.notes()?, limit.unwrap_or(DEFAULT_SHOWN), "[there are no notes]"))
         }))
     })
-    .with_foreign_results()
 }
 
 fn search_tool(books: Arc<Notebooks>) -> ToolDef {
-    let about = Description {
-        name: "notes_search",
-        description: "The notes that have all of these words in them.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"words": {"type": "string"}},
-            "required": ["words"],
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Notes,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::Notes,
+        "notes_search",
+        "The notes that have all of these words in them.",
+    )
+    .taking(json!({"words": {"type": "string"}}), &["words"]);
     ToolDef::for_caller(about, move |caller, arguments: SearchArguments| {
         let book = books.of(caller);
         Box::pin(super::blocking(move || {
@@ -165,26 +144,20 @@ fn search_tool(books: Arc<Notebooks>) -> ToolDef {
             Ok(words(&notes, MAX_SHOWN, "[no note has these words]"))
         }))
     })
-    .with_foreign_results()
 }
 
 fn delete_tool(books: Arc<Notebooks>) -> ToolDef {
-    let about = Description {
-        name: "notes_delete",
-        description: "Deletes the note of that number.",
-        parameters: json!({
-            "type": "object",
-            "properties": {"number": {"type": "integer", "minimum": 1}},
-            "required": ["number"],
-            "additionalProperties": false
-        }),
-        category: PermissionCategory::Notes,
-        destructive: true,
-    };
+    let about = Description::changes(
+        PermissionCategory::Notes,
+        "notes_delete",
+        "Deletes the note of that number.",
+    )
+    .taking(json!({"number": {"type": "integer", "minimum": 1}}), &["number"]);
     ToolDef::for_caller(about, move |caller, DeleteArguments { number }| {
         let book = books.of(caller);
         Box::pin(super::blocking(move || book?.delete(number)))
     })
+    .with_own_results()
 }
 
 /// The newest notes first, as many as fit.

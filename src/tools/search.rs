@@ -93,49 +93,41 @@ pub(super) fn tools(
 }
 
 fn search_tool(library: Arc<Library>) -> ToolDef {
-    let about = Description {
-        name: "documents_search",
-        description: "Full-text search in this node's offline documents. Cite the source in the answer.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "A few words"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_HITS}
-            },
-            "required": ["query"],
-            "additionalProperties": false
+    let about = Description::reads(
+        PermissionCategory::Search,
+        "documents_search",
+        "Full-text search in this node's offline documents. Cite the source in the answer.",
+    )
+    .taking(
+        json!({
+            "query": {"type": "string", "description": "A few words"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_HITS}
         }),
-        category: PermissionCategory::Search,
-        destructive: false,
-    };
+        &["query"],
+    );
     ToolDef::new(about, move |SearchArguments { query, limit }| {
         let library = library.clone();
         Box::pin(async move { library.search(query, limit.unwrap_or(DEFAULT_HITS)).await })
     })
-    .with_foreign_results()
 }
 
 fn read_tool(library: Arc<Library>) -> ToolDef {
-    let about = Description {
-        name: "documents_read",
-        description: "Shows a document that documents_search found, from a line on.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "document": {"type": "string", "description": "As it was cited, without the line"},
-                "line": {"type": "integer", "minimum": 1}
-            },
-            "required": ["document"],
-            "additionalProperties": false
+    let about = Description::reads(
+        PermissionCategory::Search,
+        "documents_read",
+        "Shows a document that documents_search found, from a line on.",
+    )
+    .taking(
+        json!({
+            "document": {"type": "string", "description": "As it was cited, without the line"},
+            "line": {"type": "integer", "minimum": 1}
         }),
-        category: PermissionCategory::Search,
-        destructive: false,
-    };
+        &["document"],
+    );
     ToolDef::new(about, move |ReadArguments { document, line }| {
         let library = library.clone();
         Box::pin(async move { library.read(document, line).await })
     })
-    .with_foreign_results()
 }
 
 impl Library {

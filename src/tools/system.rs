@@ -9,13 +9,12 @@ mod services;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::assistant::PermissionCategory;
 use crate::assistant::tools::{Description, ToolDef};
 use crate::config::tools::Service;
 
-pub(super) use machine::span;
+pub(crate) use machine::span;
 use services::Services;
 
 pub use machine::{Machine, MachineStatus};
@@ -128,6 +127,14 @@ pub(super) fn size(bytes: u64) -> String {
 #[serde(deny_unknown_fields)]
 struct NoArguments {}
 
+/// Of these services, those that this machine does not have. `Err`: why that can't be known.
+pub async fn missing_services(services: &[Service]) -> Result<Vec<String>, String> {
+    if services.is_empty() {
+        return Ok(Vec::new());
+    }
+    Services::new(services).missing().await
+}
+
 /// All of the category.
 pub(super) fn tools(data_dir: &Path, services: &[Service]) -> Vec<ToolDef> {
     let services = Services::new(services);
@@ -139,13 +146,11 @@ pub(super) fn tools(data_dir: &Path, services: &[Service]) -> Vec<ToolDef> {
 
 /// `system_status`
 fn status_tool(machine: Machine, services: Services) -> ToolDef {
-    let about = Description {
-        name: "system_status",
-        description: "Uptime, load, memory, temperature, battery and services of this node.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::System,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::System,
+        "system_status",
+        "Uptime, load, memory, temperature, battery and services of this node.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let (machine, services) = (machine.clone(), services.clone());
         Box::pin(async move {
@@ -158,22 +163,22 @@ fn status_tool(machine: Machine, services: Services) -> ToolDef {
             Ok(words)
         })
     })
+    .with_own_results()
 }
 
 /// `system_disk_status`
 pub fn disk_tool(disks: Disks) -> ToolDef {
-    let about = Description {
-        name: "system_disk_status",
-        description: "Free and used space of this node's disks, in real figures.",
-        parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
-        category: PermissionCategory::System,
-        destructive: false,
-    };
+    let about = Description::reads(
+        PermissionCategory::System,
+        "system_disk_status",
+        "Free and used space of this node's disks, in real figures.",
+    );
     ToolDef::new(about, move |NoArguments {}| {
         let disks = disks.clone();
         // A file system on the network may let its caller wait.
         Box::pin(super::blocking(move || disks.status().map(|status| status.words())))
     })
+    .with_own_results()
 }
 
 #[cfg(test)]

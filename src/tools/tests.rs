@@ -89,6 +89,14 @@ async fn every_tool_keeps_to_its_schema_and_says_what_it_needs() {
         ]
     );
     assert!(registry.unconfigured().is_empty());
+    let mut named =
+        names::of(&config::parse(&EVERYTHING.replace("$T", "/srv"), "t.toml", []).unwrap().tools);
+    named.sort();
+    let there: Vec<names::Name> = registry
+        .all()
+        .map(|tool| (tool.name.to_string(), tool.category, tool.destructive))
+        .collect();
+    assert_eq!(named, there);
     // Whatever can hold a stranger's words is marked.
     let own: Vec<&str> =
         registry.all().filter(|tool| !tool.foreign_results).map(|tool| &*tool.name).collect();

@@ -41,7 +41,7 @@ type File = (&'static str, &'static [u8]);
 
 const NODE: &[File] = files!("node":
     "index.html" "adding.js" "airtime.js" "assistant.js" "attention.js" "broker.js" "chart.js"
-    "confusable.js" "contacts.js" "disk.js" "exact.js" "feed.js" "form.js" "glance.js" "grants.js"
+    "confusable.js" "contacts.js" "disk.js" "distress.js" "exact.js" "feed.js" "form.js" "glance.js" "grants.js"
     "history.js" "icon.svg" "keyed.js" "keys.js" "lines.js" "log.js" "main.js" "messages.js"
     "node.css" "nodes.js" "notice.js" "panel.js" "panels.css" "parts.js" "pending.js" "people.js" "person.js"
     "progress.js" "radio.js" "security.js" "settings.js" "setup.js" "shared.js" "start.js" "stream.js" "summary.js"

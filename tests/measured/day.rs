@@ -3,7 +3,7 @@
 use crate::support::scenes::{Day, day};
 
 /// The most that each structure may hold, as its owner says. What is answered or refused at once is not among them.
-const BOUNDS: [(&str, usize); 20] = [
+const BOUNDS: [(&str, usize); 21] = [
     ("turns", 66),
     ("queue", 66),
     ("receivers", 256),
@@ -12,6 +12,7 @@ const BOUNDS: [(&str, usize); 20] = [
     ("contacts in the radio", 200),
     ("wishes to forget", 256),
     ("nodes", 250),
+    ("distress texts", 32),
     ("messages", 500),
     ("budgets", 3 * 1024),
     ("loops", 256),

@@ -1,5 +1,7 @@
 //! Helpers of the whole-program tests.
 
+pub mod machine;
+
 pub mod ollama;
 
 pub mod scenes;

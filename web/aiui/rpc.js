@@ -217,8 +217,8 @@ function result(status, body, id) {
   const error = isRecord(body) && isRecord(body.error) ? body.error : null;
   if (error !== null) {
     const data = isRecord(error.data) ? error.data : {};
-    // Where the parameters don't fit, the detail alone is for people.
-    const said = data.name === 'invalid_params' ? (data.detail ?? error.message) : error.message;
+    // Where the parameters don't fit, the detail alone is for people: it need not name the field that it stands beside.
+    const said = data.name === 'invalid_params' || typeof data.field === 'string' ? (data.detail ?? error.message) : error.message;
     const line = typeof said === 'string' ? sentence(said) : 'The node refused that.';
     throw new RpcFailure(KINDS.get(data.name) ?? 'refused', line, data);
   }

@@ -9,6 +9,7 @@
 /** @import { Contact, MeshStatus, Pending } from '../rpc.d.ts' */
 import { byId, element } from '../aiui/element.js';
 import { callerOf } from './contacts.js';
+import { openCalls } from './distress.js';
 import { act } from './form.js';
 import { keyCard, keyQuestion, radioCard } from './keys.js';
 import { keyed } from './keyed.js';
@@ -43,7 +44,8 @@ export function attentionBand(context, setupLine) {
   };
 
   /** @param {Snapshot} snapshot */
-  const show = ({ status, assistant, pending }) => {
+  const show = (snapshot) => {
+    const { status, assistant, pending } = snapshot;
     /** @type {Item[]} */
     const items = [];
     if (status?.stopped === true) items.push({ key: 'stopped', kind: 'stopped' });
@@ -66,7 +68,9 @@ export function attentionBand(context, setupLine) {
     if (waiting > count) spoken.textContent = waiting === 1 ? 'One thing waits for your decision.' : `${waiting} things wait for your decision.`;
     if (waiting === 0) spoken.textContent = '';
     count = waiting;
-    document.title = waiting > 0 ? `(${waiting}) Tombolo` : 'Tombolo';
+    const calls = openCalls(snapshot).length;
+    const sos = calls === 0 ? '' : calls === 1 ? 'SOS! ' : `SOS! ${calls} calls `;
+    document.title = `${sos}${waiting > 0 ? `(${waiting}) ` : ''}Tombolo`;
   };
   return { show };
 }

@@ -68,8 +68,12 @@ function contactRow(context, { contact, heard }) {
   );
 }
 
-/** @param {Contact} contact */
+/**
+ * Nothing where the daemon does not say it: viewers are not told.
+ * @param {Contact} contact
+ */
 export function grantsOf(contact) {
+  if (contact.grants === null) return '';
   return (contact.grants ?? []).map((grant) => visibleName(grant)).join(', ') || 'no tools';
 }
 
@@ -83,7 +87,8 @@ export function callerOf({ key }) {
 
 /** @param {Contact} contact */
 export function quotaOf({ queries }) {
-  return queries ? `${queries.used} of ${queries.limit} questions this hour` : '';
+  if (!queries) return '';
+  return typeof queries.limit === 'number' ? `${queries.used} of ${queries.limit} questions this hour` : `${queries.used} questions this hour, no limit`;
 }
 
 /** @param {Heard} heard */
@@ -96,12 +101,13 @@ export function heardLine(heard) {
   return element('p', { class: 'row-details' }, ...details.map((detail) => element('span', {}, detail)));
 }
 
-/** @param {{ snr: number | null, hops: number | null, battery: number | null }} heard */
-export function linkDetails({ snr, hops, battery }) {
+/** @param {{ snr?: number | null, rssi?: number | null, hops?: number | null, battery?: number | null }} heard */
+export function linkDetails({ snr, rssi, hops, battery }) {
   /** @type {string[]} */
   const details = [];
   if (typeof hops === 'number') details.push(hops === 0 ? 'direct' : `${hops} ${hops === 1 ? 'hop' : 'hops'}`);
   if (typeof snr === 'number') details.push(`SNR ${snr.toFixed(1)} dB`);
+  if (typeof rssi === 'number') details.push(`RSSI ${rssi} dBm`);
   if (typeof battery === 'number') details.push(battery > 100 ? 'mains' : `battery ${battery} %`);
   return details;
 }

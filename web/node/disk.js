@@ -1,15 +1,15 @@
 /**
- * The disk panel: how much space the node has left, on the root and where its data is.
+ * The machine panel: how much space it has left, whether its clock is right, when it was last backed up.
  *
- * Owns how `system.disk-status` is said.
+ * Owns how `system.disk-status` and `system.info` are said.
  */
 
 /** @import { Panel } from './panel.js' */
-/** @import { DiskStatus } from '../rpc.d.ts' */
+/** @import { DiskStatus, SystemInfo } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
 import { visibleName } from '../aiui/untrusted.js';
-import { panel } from './panel.js';
-import { bytes } from './units.js';
+import { ageOf, badge, facts, panel } from './panel.js';
+import { bytes, duration } from './units.js';
 
 /** From here on a disk is called nearly full, and full. Percent. */
 const NEAR = 85;
@@ -19,9 +19,54 @@ const FULL = 95;
 export function diskPanel() {
   return panel(
     'disk',
-    'Disk',
-    ({ disk }) => disk && (disk.disks ?? []),
-    (disks, body) => body.append(...disks.map(row)),
+    'Machine',
+    ({ disk, info }) => disk && {
+      disks: disk.disks ?? [],
+      // Its seconds go on by themselves, and are no reason to draw anew.
+      info: info && { ...info, uptime_s: Math.floor(info.uptime_s / 60) * 60 },
+    },
+    ({ disks, info }, body) => {
+      body.append(...disks.map(row));
+      if (info !== null) body.append(about(info));
+    },
+  );
+}
+
+/** From here on the radio's clock is called wrong. Seconds. */
+const DRIFT = 30;
+/** From here on a backup is called old. Milliseconds. */
+const OLD = 30 * 86_400_000;
+
+/** @param {SystemInfo} info */
+function about({ storage, clock, backup, version, uptime_s: up }) {
+  const drift = clock?.radio_drift_s;
+  return facts([
+    ['Data', storage && `${bytes(storage.data_bytes)} in the data folder`],
+    ['Clock', clock && timekeeper(clock)],
+    ['Radio clock', typeof drift === 'number' && (Math.abs(drift) < DRIFT ? behind(drift) : badge('wait', behind(drift)))],
+    ['Backup', backup !== undefined && lastBackup(backup)],
+    ['Version', visibleName(version, 40)],
+    ['Up for', duration(up * 1000)],
+  ]);
+}
+
+/** @param {NonNullable<SystemInfo['clock']>} clock */
+function timekeeper({ source, synchronised }) {
+  const keeper = source === 'none' ? '' : ` by ${source === 'kernel' ? 'the system' : visibleName(source, 24)}`;
+  return synchronised ? `synchronised${keeper}` : badge('wait', source === 'none' ? 'nobody keeps it right' : `not yet synchronised${keeper}`);
+}
+
+/** @param {number} seconds by which the radio's clock is ahead */
+function behind(seconds) {
+  if (Math.abs(seconds) < 2) return 'the same';
+  return `${duration(Math.abs(seconds) * 1000)} ${seconds > 0 ? 'ahead' : 'behind'}`;
+}
+
+/** @param {NonNullable<SystemInfo['backup']> | null} backup */
+function lastBackup(backup) {
+  if (backup === null) return badge('wait', 'none yet: tombolo backup FOLDER');
+  return element(
+    'span', {}, Date.now() - backup.at > OLD && badge('wait', 'old'), ' ', ageOf(backup.at), ' in ', element('span', { class: 'mono' }, visibleName(backup.folder, 120)),
   );
 }
 

@@ -31,8 +31,8 @@ export class Feed {
   #client;
   /** @type {Snapshot} */
   #snapshot = {
-    at: 0, failing: false, stream: 'connecting', status: null, assistant: null, messages: null, nodes: null, disk: null, pending: null,
-    grants: null, tools: null, ledger: null, sessions: null, history: null, info: null, log: [], events: [],
+    at: 0, failing: false, stream: 'connecting', status: null, assistant: null, messages: null, nodes: null, distress: null, disk: null, pending: null,
+    grants: null, grantsNote: null, tools: null, ledger: null, sessions: null, history: null, info: null, log: [], events: [],
   };
   /** @type {(snapshot: Snapshot) => void} */
   #listener;
@@ -287,13 +287,16 @@ export class Feed {
    * @param {Part} part
    */
   async #askFor(part) {
-    const { method, params, rows } = PARTS[part];
+    const { method, params, rows, note } = PARTS[part];
     const given = this.#given.get(part);
     try {
       const result = await this.#client.call(method, params, { timeoutMs: 8000, signal: this.#ended.signal });
       const value = rows === undefined ? result : Array.isArray(result) ? result : result?.[rows];
+      if (note !== undefined) this.#snapshot = { ...this.#snapshot, [`${part}Note`]: typeof result?.[note] === 'string' ? result[note] : null };
       // What came while the answer was on its way is newer than the answer.
       if (PARTS[part].merged === true || given === this.#given.get(part)) this.#keep(part, value);
+      // What is there is shown, whatever the slowest of the answers takes.
+      this.#alive();
     } catch (failure) {
       if (!(failure instanceof RpcFailure) || (failure.kind !== 'refused' && failure.kind !== 'broken')) throw failure;
       if (failure.data.name === 'method_not_found' || failure.data.name === 'forbidden') {

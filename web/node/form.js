@@ -124,14 +124,15 @@ export function form(action, fields, attempt) {
 }
 
 /**
- * The field that a refusal is about: the daemon names it, or begins its sentence with it; a wrong password is the old one.
+ * The field that a refusal is about: the daemon names it, or, an older one, begins its sentence with it.
  * @param {unknown} failure
  */
 function fieldOfFailure(failure) {
   if (failure instanceof FieldError) return failure.field;
   if (!(failure instanceof RpcFailure)) return undefined;
+  if (typeof failure.data.field === 'string') return failure.data.field;
   if (failure.data.name === 'login_failed') return 'old';
-  return failure.data.field ?? /^`([a-z_]+)`/i.exec(failure.message)?.[1]?.toLowerCase();
+  return /^`([a-z_]+)`/i.exec(failure.message)?.[1]?.toLowerCase();
 }
 
 /** What a form itself finds wrong with a field. */

@@ -9,7 +9,7 @@
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
 import { said, select } from './form.js';
-import { duration } from './units.js';
+import { whenOver } from './units.js';
 
 /** The ten, in the contract's order, with what they open. @type {[string, string][]} */
 export const CATEGORIES = [
@@ -76,7 +76,7 @@ function categoryRow(context, grants, category, given, tools, now) {
   const left = given?.until ? given.until - now : 0;
   const limit = select(LIMITS.map(([value, word]) => [value, word]), '', { 'aria-label': `Time limit of ${category}`, 'data-key': `${id}-until` });
   if (left > 0) {
-    limit.prepend(element('option', { value: 'kept', selected: true }, `${duration(left)} left`));
+    limit.prepend(element('option', { value: 'kept', selected: true }, whenOver(given?.until ?? 0, now)));
     limit.value = 'kept';
   }
   limit.disabled = given === undefined || !context.operator;

@@ -190,6 +190,11 @@ function ofEvent(event, n) {
       return lineOf({ key, at: event.at, kind: 'security', who: visibleName(event.by), text: exactLine(event.what, 300) });
     case 'paired':
       return lineOf({ key, at: event.at, kind: 'security', who: visibleName(event.name), text: 'paired: key pinned and confirmed', tone: 'good' });
+    case 'distress':
+      return lineOf({
+        key, at: event.at, kind: 'security', who: visibleName(event.name), text: event.cleared === true ? 'distress text cleared' : 'distress text',
+        tone: event.cleared === true ? 'plain' : 'bad',
+      });
     case 'security': {
       const [tone, word] = securityKind(event.kind);
       return lineOf({ key, at: event.at, kind: 'security', who: `claims ${visibleName(event.from)}`, text: word, note: exactLine(event.detail, 300), tone });

@@ -18,6 +18,7 @@ import { attentionBand, stopAll } from './attention.js';
 import { Broker } from './broker.js';
 import { contactsPanel } from './contacts.js';
 import { diskPanel } from './disk.js';
+import { distressStrip } from './distress.js';
 import { Feed, STALE_MS } from './feed.js';
 import { act } from './form.js';
 import { showGlance } from './glance.js';
@@ -61,7 +62,7 @@ export async function session(client, first) {
   const feed = new Feed(client, (snapshot) => {
     latest = snapshot;
     // What one part can't draw must not keep the others from being drawn, least of all the band.
-    for (const part of [band, ...panels, ...(views === null ? [] : [views])]) {
+    for (const part of [strip, band, ...panels, ...(views === null ? [] : [views])]) {
       try {
         part.show(snapshot);
       } catch (fault) {
@@ -82,6 +83,7 @@ export async function session(client, first) {
     diskPanel(),
   ];
   statusPane.replaceChildren(element('div', { class: 'panels' }, ...panels.map((panel) => panel.element)));
+  const strip = distressStrip(context);
   const band = attentionBand(context, () => (latest === null || views?.current === 'setup' ? '' : setupLine(latest)));
   if (operator) stopPlace.replaceChildren(act('Stop all', () => stopAll(context, false), { class: 'stop', sure: 'Stop now?' }));
 
@@ -131,6 +133,7 @@ export async function session(client, first) {
   chatPane.replaceChildren();
   statusPane.replaceChildren();
   stopPlace.replaceChildren();
+  byId('distress', HTMLElement).replaceChildren();
   byId('attention', HTMLElement).replaceChildren();
   byId('notices', HTMLElement).replaceChildren();
   stale.textContent = '';

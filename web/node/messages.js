@@ -8,6 +8,7 @@
 /** @import { Delivery, MeshMessage } from '../rpc.d.ts' */
 import { element } from '../aiui/element.js';
 import { visibleName, visibleText } from '../aiui/untrusted.js';
+import { linkDetails } from './contacts.js';
 import { keyed } from './keyed.js';
 import { ageOf, badge, panel, viewLink } from './panel.js';
 
@@ -87,7 +88,17 @@ function row(message) {
     element('p', { class: 'message-text', dir: 'auto' }, visibleText(message.text, 600)),
     message.ignored && element('p', { class: 'message-note' }, `not answered: ${visibleText(message.ignored, 200)}`),
     message.delivery && delivery(message.delivery),
+    ...(out ? [] : [signal(message)]),
   );
+}
+
+/**
+ * How it was heard, where the radio says.
+ * @param {MeshMessage} message
+ */
+function signal({ snr, rssi }) {
+  const details = linkDetails({ snr, rssi });
+  return details.length > 0 && element('p', { class: 'row-details' }, ...details.map((detail) => element('span', {}, detail)));
 }
 
 /** @param {string} level */

@@ -48,10 +48,10 @@ export function peopleView(context) {
   };
 
   const drawPeople = () => {
-    const { assistant, nodes, grants, tools } = latest;
+    const { assistant, nodes, grants, grantsNote, tools } = latest;
     const contacts = assistant?.allowed_contacts ?? [];
     nobody.hidden = contacts.length > 0 || assistant === null;
-    keyed(warnings, assistant?.warnings ?? [], (line) => line, (line) => element('li', { class: 'callout wait' }, visibleText(line, 300)));
+    keyed(warnings, [...(grantsNote === null ? [] : [grantsNote]), ...(assistant?.warnings ?? [])], (line) => line, (line) => element('li', { class: 'callout wait' }, visibleText(line, 300)));
     const rows = contacts.map((contact) => ({
       contact,
       heard: heardOf(contact, nodes),

@@ -41,7 +41,7 @@ export function personRow(context, { contact, heard, open, grants, tools, names 
     element(
       'div', { class: 'person-head' },
       nodeName(contact.name, contact.id), standingOf(contact),
-      element('span', { class: 'person-grants' }, element('span', { class: 'visually-hidden' }, 'may use '), grantsOf(contact)),
+      contact.grants !== null && element('span', { class: 'person-grants' }, element('span', { class: 'visually-hidden' }, 'may use '), grantsOf(contact)),
       button,
     ),
     heardLine(heard),
@@ -67,10 +67,10 @@ function details(context, contact, grants, tools, names) {
       ['Quota', quotaOf(contact)],
       ['Kept in', contact.source === undefined ? '' : here ? 'this node' : 'the configuration file'],
     ]),
-    element('h3', { class: 'part' }, 'May use'),
-    grants !== null
+    contact.grants !== null && element('h3', { class: 'part' }, 'May use'),
+    contact.grants !== null && (grants !== null
       ? grantsEditor(context, grants, tools)
-      : element('p', { class: 'small quiet' }, contact.fingerprint ? `${capital(grantsOf(contact))}. There is nothing to change here yet.` : 'Grants go with a key, and there is none yet.'),
+      : element('p', { class: 'small quiet' }, contact.fingerprint ? `${capital(grantsOf(contact))}. There is nothing to change here yet.` : 'Grants go with a key, and there is none yet.')),
     context.operator && textForm(context, contact),
     context.operator && renameForm(context, contact, names.filter(({ id }) => id !== contact.id)),
     context.operator && element(

@@ -18,6 +18,11 @@ export function radioPanel() {
       status && {
         connected: status.connected,
         link: status.link,
+        port: status.port,
+        frequency: status.frequency_mhz,
+        role: status.role,
+        licensed: status.licensed,
+        firmware_note: status.firmware_note,
         owner: status.owner,
         my_node: status.my_node,
         fingerprint: status.fingerprint,
@@ -34,13 +39,31 @@ export function radioPanel() {
         facts([
           ['Node', radio.my_node && nodeName(radio.owner, radio.my_node)],
           ['Key', fingerprint(radio.fingerprint)],
+          ['Port', radio.port && element('span', { class: 'mono' }, visibleName(radio.port, 120))],
           ['Region', visibleName(radio.region)],
+          ['Frequency', typeof radio.frequency === 'number' && megahertz(radio.frequency)],
           ['Modem', visibleName(radio.modem)],
-          ['Firmware', visibleName(radio.firmware)],
+          ['Role', radio.role && visibleName(radio.role, 40)],
+          ['Licensed', radio.licensed === true && 'yes: everything is sent in the clear'],
+          ['Firmware', firmware(radio)],
         ]),
       );
     },
   );
+}
+
+/** @param {{ firmware: string, firmware_note?: string | null }} radio */
+function firmware({ firmware, firmware_note: note }) {
+  const version = visibleName(firmware);
+  return note ? element('span', {}, `${version}, `, badge('wait', visibleName(note, 80))) : version;
+}
+
+/**
+ * To the kHz at least, and no digit that says nothing.
+ * @param {number} mhz
+ */
+export function megahertz(mhz) {
+  return `${mhz.toFixed(4).replace(/0$/, '')} MHz`;
 }
 
 /**

@@ -9,12 +9,12 @@
 /** @import { AssistantStatus, Session } from '../rpc.d.ts' */
 /** @import { View } from './views.js' */
 import { element } from '../aiui/element.js';
-import { visibleName } from '../aiui/untrusted.js';
+import { visibleName, visibleText } from '../aiui/untrusted.js';
 import { act, FieldError, form, said, selectField, textField } from './form.js';
 import { grantsEditor } from './grants.js';
 import { carryOver, focusedKey, focusKey, keyed } from './keyed.js';
 import { notice } from './notice.js';
-import { ageOf, badge, facts, fingerprint } from './panel.js';
+import { ageOf, badge, callout, facts, fingerprint } from './panel.js';
 import { configure } from './people.js';
 import { keepProgress } from './progress.js';
 import { allowedNow } from './summary.js';
@@ -43,11 +43,11 @@ export function settingsView(context) {
       ['Radio key', fingerprint(status?.fingerprint)],
     ]),
   );
-  const own = drawnPart(({ grants, tools }) => [grants?.find(({ caller }) => caller === 'operator'), tools, context.feed.lacks('grants')], ({ grants, tools }) => {
+  const own = drawnPart(({ grants, grantsNote, tools }) => [grants?.find(({ caller }) => caller === 'operator'), tools, grantsNote, context.feed.lacks('grants')], ({ grants, grantsNote, tools }) => {
     const mine = grants?.find(({ caller }) => caller === 'operator');
     return mine === undefined
       ? element('p', { class: 'quiet' }, context.feed.lacks('grants') ? 'The grants can’t be seen or changed here.' : 'Asking…')
-      : grantsEditor(context, mine, tools ?? []);
+      : element('div', {}, grantsNote && callout('wait', visibleText(grantsNote, 400)), grantsEditor(context, mine, tools ?? []));
   });
   const again = element('button', { type: 'button' }, 'Go through the set-up again');
   again.addEventListener('click', () => {

@@ -26,6 +26,7 @@ export function allowedNow({ status, assistant, grants }) {
         : `Only contacts are answered: ${able.map(({ name }) => visibleName(name)).join(', ')}. Everybody else meets silence.`);
     } else lines.push('Everybody is answered; strangers without tools and without memory.');
     for (const { name, grants } of able) {
+      if (grants === null) continue;
       lines.push(`${visibleName(name)} may use ${(grants ?? []).length > 0 ? grants.map((grant) => visibleName(grant)).join(', ') : 'no tools'}.`);
     }
     const waiting = contacts.length - able.length;

@@ -46,6 +46,21 @@ export function age(thenMs, nowMs) {
 }
 
 /**
+ * When something ends: `for 24 min`, `for 5 h`, `for 3 days`; further off, the day.
+ * @param {number} untilMs
+ * @param {number} nowMs
+ * @returns {string}
+ */
+export function whenOver(untilMs, nowMs) {
+  const minutes = Math.ceil(Math.max(0, untilMs - nowMs) / 60_000);
+  if (minutes < 60) return `for ${minutes} min`;
+  const hours = Math.round(minutes / 60);
+  if (hours < 48) return `for ${hours} h`;
+  const days = Math.round(hours / 24);
+  return days <= 14 ? `for ${days} days` : `until ${new Date(untilMs).toLocaleDateString()}`;
+}
+
+/**
  * Bytes in powers of 1000, as disks are sold: `45.4 GB`.
  * @param {number} count
  * @returns {string}

@@ -19,7 +19,7 @@ const LONG = `${EVIL}${'Ä'.repeat(10_000)}`;
 
 /** What holds the rows in an answer. */
 const ROWS = new Map([
-  ['mesh.messages', 'messages'], ['mesh.nodes', 'nodes'], ['assistant.pending', 'pending'], ['assistant.grants-list', 'callers'], ['assistant.list-tools', 'tools'],
+  ['mesh.messages', 'messages'], ['mesh.distress', 'distress'], ['mesh.nodes', 'nodes'], ['assistant.pending', 'pending'], ['assistant.grants-list', 'callers'], ['assistant.list-tools', 'tools'],
   ['assistant.ledger', 'calls'], ['auth.sessions', 'sessions'], ['mesh.history', 'hours'], ['system.log', 'lines'],
 ]);
 

@@ -53,14 +53,21 @@ export class MockOperator {
   run(method, params) {
     const world = this.world();
     const changes = [
-      'mesh.assistant-configure', 'mesh.peer-accept-key', 'mesh.radio-accept', 'mesh.stop-all', 'mesh.pair', 'mesh.send', 'assistant.grants-set', 'assistant.confirm-tool',
+      'mesh.assistant-configure', 'mesh.peer-accept-key', 'mesh.radio-accept', 'mesh.stop-all', 'mesh.distress-clear', 'mesh.pair', 'mesh.send', 'assistant.grants-set', 'assistant.confirm-tool',
     ];
     if (changes.includes(method)) this.calls.push({ method, params });
     switch (method) {
       case 'assistant.pending': return { pending: world.pending };
-      case 'assistant.grants-list': return { callers: world.grants };
+      case 'assistant.grants-list': return { callers: world.grants, warning: world.grantsWarning };
       case 'assistant.list-tools': return { tools: world.tools };
       case 'assistant.ledger': return { calls: world.ledger.slice(-params.limit) };
+      case 'mesh.distress': return { distress: world.distress };
+      case 'mesh.distress-clear': {
+        const call = world.distress.find(({ id }) => id === params.id);
+        if (call === undefined) throw wrong('id', 'no distress text has this id');
+        call.seen_at ??= Date.now();
+        return { distress: world.distress };
+      }
       case 'mesh.history': return { hours: world.history };
       case 'system.info': return world.info;
       case 'system.log': {
@@ -127,6 +134,7 @@ export class MockOperator {
     const row = world.grants.find((row) => row.caller === caller);
     if (row === undefined) throw wrong('caller', 'there is no such caller');
     if (until !== undefined && until < Date.now()) throw wrong('until', '`until` is in the past');
+    if (until !== undefined && until > Date.now() + 3660 * 86_400_000) throw wrong('until', '`until` is more than ten years ahead');
     if (tool !== undefined) {
       const known = world.tools.find(({ name }) => name === tool);
       if (known === undefined) throw wrong('tool', 'there is no such tool');
@@ -143,7 +151,7 @@ export class MockOperator {
     }
     row.source = 'grants.json';
     this.changed('grants');
-    return { callers: world.grants };
+    return { callers: world.grants, warning: world.grantsWarning };
   }
 
   /** @param {World} world @param {any} params */

@@ -44,7 +44,7 @@ const ERRORS = {
 
 /** What a viewer may call. */
 const VIEWER = [
-  'mesh.status', 'mesh.nodes', 'mesh.messages', 'mesh.airtime', 'mesh.assistant-status', 'mesh.history', 'system.disk-status', 'system.info',
+  'mesh.status', 'mesh.nodes', 'mesh.messages', 'mesh.airtime', 'mesh.assistant-status', 'mesh.history', 'mesh.distress', 'system.disk-status', 'system.info',
   'auth.whoami', 'auth.logout',
 ];
 /** How often the world is looked at, for what changed in it. */
@@ -74,7 +74,7 @@ export class MockDaemon {
   });
   /** Methods that this daemon has not: an older one. @type {Set<string>} */
   without = new Set();
-  #seen = { status: '', messages: '', pending: '' };
+  #seen = { status: '', messages: '', pending: '', distress: '' };
   /** @type {ReturnType<typeof setInterval> | undefined} */
   #looking;
 
@@ -117,8 +117,9 @@ export class MockDaemon {
 
   /** Tells of what a test changed in the world, as the daemon tells of what happens. */
   #look() {
-    const { status, messages, pending } = this.world;
-    const now = { status: JSON.stringify(status), messages: JSON.stringify(messages), pending: JSON.stringify(pending) };
+    const { status, messages, pending, distress } = this.world;
+    status.distress = distress.filter(({ seen_at }) => seen_at === null).length;
+    const now = { status: JSON.stringify(status), messages: JSON.stringify(messages), pending: JSON.stringify(pending), distress: JSON.stringify(distress) };
     const was = this.#seen;
     this.#seen = now;
     if (was.status === '') return;
@@ -128,6 +129,7 @@ export class MockDaemon {
       const { node, name, assurance, channel, text, ignored } = newest;
       this.events.publish('mesh', { at: Date.now(), event: 'heard', from: node, name, assurance, channel, text, ignored });
     }
+    if (now.distress !== was.distress) this.events.publish('changed', { what: 'distress' });
     if (now.pending !== was.pending) this.events.publish('pending', { count: pending.length }, { operators: true });
   }
 
@@ -209,13 +211,13 @@ export class MockDaemon {
     if (this.without.has(method)) throw new Refused('method_not_found', `there is no method \`${method}\``);
     if (method === 'auth.login') {
       if (this.viewerPassword !== null && params.password === this.viewerPassword) return this.#open(response, cookie, 'viewer');
-      if (this.#password === null || params.password !== this.#password) throw new Refused('login_failed', 'that did not match');
+      if (this.#password === null || params.password !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'password', detail: 'that did not match' });
       return this.#open(response, cookie);
     }
     if (method === 'auth.setup') {
       if (this.#password !== null) throw new Refused('set_up_already', 'this node is set up already: log in with its password');
-      if (params.token !== this.setupToken) throw new Refused('login_failed', 'that did not match');
-      if (params.password.length < 8) throw new Refused('invalid_params', 'the password needs at least 8 characters', { detail: 'the password needs at least 8 characters' });
+      if (params.token !== this.setupToken) throw new Refused('login_failed', 'that did not match', { field: 'token', detail: 'that did not match' });
+      if (params.password.length < 8) throw new Refused('invalid_params', 'the password needs at least 8 characters', { field: 'password', detail: 'the password needs at least 8 characters' });
       this.#password = params.password;
       return this.#open(response, cookie);
     }
@@ -244,7 +246,7 @@ export class MockDaemon {
           if (params.new === this.#password) throw new Refused('invalid_params', 'this is the password of another role: each role needs another password', { field: 'new', detail: 'this is the password of another role: each role needs another password' });
           this.viewerPassword = params.new;
         } else {
-          if (params.old !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'old' });
+          if (params.old !== this.#password) throw new Refused('login_failed', 'that did not match', { field: 'old', detail: 'that did not match' });
           this.#password = params.new;
         }
         return {};
@@ -271,7 +273,11 @@ export class MockDaemon {
       case 'mesh.status': return this.world.status;
       case 'mesh.messages': return { messages: this.world.messages };
       case 'mesh.nodes': return { nodes: this.world.nodes };
-      case 'mesh.assistant-status': return this.world.assistant;
+      case 'mesh.assistant-status': {
+        const { assistant } = this.world;
+        if (session.role === 'operator') return assistant;
+        return { ...assistant, pairing: null, allowed_contacts: assistant.allowed_contacts.map((contact) => ({ ...contact, grants: null, grants_source: null })) };
+      }
       case 'system.disk-status': return this.world.disk;
       default: throw new Refused('method_not_found', `there is no method \`${method}\``);
     }

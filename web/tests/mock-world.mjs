@@ -4,7 +4,7 @@
  * Owns data only. Every node and key in it is made up.
  */
 
-/** @import { AssistantStatus, CallerGrants, DiskStatus, HistoryHour, LedgerCall, LogLine, MeshMessage, MeshNode, MeshStatus, Pending, SystemInfo, Tool } from '../rpc.d.ts' */
+/** @import { AssistantStatus, CallerGrants, DiskStatus, Distress, HistoryHour, LedgerCall, LogLine, MeshMessage, MeshNode, MeshStatus, Pending, SystemInfo, Tool } from '../rpc.d.ts' */
 
 /**
  * @typedef {object} World
@@ -12,9 +12,11 @@
  * @property {AssistantStatus} assistant
  * @property {MeshMessage[]} messages
  * @property {MeshNode[]} nodes
+ * @property {Distress[]} distress
  * @property {DiskStatus} disk
  * @property {Pending[]} pending
  * @property {CallerGrants[]} grants
+ * @property {string | null} grantsWarning
  * @property {Tool[]} tools
  * @property {LedgerCall[]} ledger
  * @property {HistoryHour[]} history
@@ -35,7 +37,7 @@ export function lively() {
   });
   return {
     status: {
-      connected: true, link: 'the simulated radio', my_node: '!70b01001', owner: 'Tombolo Node', fingerprint: '3f0a 91c2 77de 04b8',
+      connected: true, link: 'connected to !70b01001 Tombolo Node', port: '/dev/serial/by-id/usb-RAKwireless_WisCore_RAK4631_Board_0123456789ABCDEF-if00', frequency_mhz: 869.525, role: 'CLIENT', licensed: false, firmware_note: null, my_node: '!70b01001', owner: 'Tombolo Node', fingerprint: '3f0a 91c2 77de 04b8',
       firmware: '2.7.26', region: 'EU_868', modem: 'LongFast', warnings: [], stopped: false, refused_radio: null, turns_running: 1, turns_waiting: 0, parts_waiting: 2, kept_answers: 1,
       airtime: {
         used_ms: 41_300, limit_ms: 360_000, share_ms: 180_000, channel_utilization: 12.4, air_util_tx: 1.18, recovers_in_s: 0, paused: null, notes: [],
@@ -46,7 +48,7 @@ export function lively() {
       models: ['qwen2.5-coder:7b', 'llama3.2:3b'], claude_available: false, openai_configured: false, model: { name: 'qwen2.5-coder:7b', source: 'configuration' },
       cloud: { requests_24h: 2, bytes_24h: 18_400, last: { at: now - 5_400_000, turn_id: 't0', leg: 'claude', bytes: 9100, content: ['question', 'history'] } }, denied: [], pairing: null, warnings: [],
       legs: [
-        { name: 'ollama', state: 'ready', reason: null },
+        { name: 'ollama', state: 'ready', reason: null, median_ms: 4200 },
         { name: 'claude', state: 'unavailable', reason: 'no key in secrets/claude-api-key' },
         { name: 'offline', state: 'ready', reason: null },
       ],
@@ -63,11 +65,11 @@ export function lively() {
       message({ at: now - 226_000, direction: 'out', text: '1/3 There are 412 GB free of 983 GB on /var/lib/tombolo. A month of logs takes about 2 GB at the present rate,', delivery: { state: 'delivered' } }),
       message({ at: now - 221_000, direction: 'out', text: '2/3 so there is room for many years of them. The largest folder is the model store with 38 GB;', delivery: { state: 'not_confirmed' } }),
       message({ at: now - 20_000, direction: 'out', text: '3/3 old models can be removed with the page.', delivery: { state: 'waiting', reason: 'Ana is away; tried again when heard' } }),
-      message({ at: now - 12_000, node: '!b0b0b0b2', name: 'Ben', text: '!ai ping' }),
+      message({ at: now - 12_000, node: '!b0b0b0b2', name: 'Ben', text: '!ai ping', snr: 9.5, rssi: -61 }),
       message({ at: now - 9_000, direction: 'out', node: '!b0b0b0b2', name: 'Ben', text: 'pong: SNR 6.3 dB, direct', delivery: { state: 'failed', reason: 'the radio refused the key' } }),
     ],
     nodes: [
-      node({ node: '!a1b2c3d4', long_name: 'Ana', short_name: 'ANA', contact: 'Ana', standing: 'pinned', last_heard: now / 1000 - 20, snr: 6.25, hops: 1, battery: 88 }),
+      node({ node: '!a1b2c3d4', long_name: 'Ana', short_name: 'ANA', contact: 'Ana', standing: 'pinned', last_heard: now / 1000 - 20, snr: 6.25, rssi: -87, hops: 1, battery: 88 }),
       node({ node: '!b0b0b0b2', long_name: 'Ben', short_name: 'BEN', contact: 'Ben', standing: 'foreign_key', last_heard: now / 1000 - 12, snr: 9.5, hops: 0, battery: 101 }),
       node({ node: '!0badcafe', long_name: 'Ana\u202e \u200b<b>bold</b>', short_name: 'MAL', last_heard: now / 1000 - 3700, snr: -11.75, hops: 3, battery: 34 }),
       node({ node: '!5ea51de0', long_name: 'Seaside relay', short_name: 'SEA', last_heard: now / 1000 - 90_000, hops: 2 }),
@@ -79,6 +81,8 @@ export function lively() {
       ],
     },
     pending: [],
+    distress: [],
+    grantsWarning: null,
     grants: [
       { caller: 'operator', name: 'operator', source: 'default', in_force: true, categories: [{ category: 'system' }], tools: [], history: [] },
       { caller: 'key:QW5h', name: 'Ana', source: 'configuration', in_force: true, categories: [{ category: 'system' }], tools: [], history: [] },
@@ -107,7 +111,10 @@ export function lively() {
       { seq: 4, at: now - 300_000, level: 'warn', target: 'tombolo::rpc::auth', message: 'login failed from 192.0.2.7' },
       { seq: 5, at: now - 100_000, level: 'info', target: 'tombolo::assistant::legs', message: 'ollama answered in 4.2 s' },
     ],
-    info: { version: '0.3.0', uptime_s: 93_784, data_dir: '/var/lib/tombolo' },
+    info: {
+      version: '0.3.0', uptime_s: 93_784, data_dir: '/var/lib/tombolo', storage: { data_bytes: 12_300_000, free_bytes: 412_000_000_000 },
+      clock: { source: 'chrony', synchronised: true, radio_drift_s: -3 }, backup: { at: now - 3 * 86_400_000, folder: '/mnt/usb/tombolo-backup-20261128-031500' },
+    },
     pairing: null,
   };
 }
@@ -121,6 +128,18 @@ export function waiting(call = {}) {
   return {
     id: 'c1', caller: 'key:QW5h', name: 'Ana', tool: 'service_restart', category: 'apps', arguments: { service: 'kiwix', force: false }, asked_at: Date.now(),
     expires_in_ms: 120_000, code_for_peer: true, ...call,
+  };
+}
+
+/**
+ * A call for help, of Ana with her key.
+ * @param {Partial<Distress>} [call]
+ * @returns {Distress}
+ */
+export function sos(call = {}) {
+  return {
+    id: 'm-1', at: Date.now() - 60_000, first_at: Date.now() - 60_000, times: 1, node: '!a1b2c3d4', name: 'Ana', assurance: 'verified', fingerprint: '8c11 5e0f a9d3 2b47',
+    claims: null, channel: null, mqtt: false, text: 'broken leg at the causeway, 2 people', seen_at: null, snr: -7.5, hops: 2, ...call,
   };
 }
 

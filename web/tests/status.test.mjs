@@ -148,7 +148,7 @@ describe('the status', { skip: missing }, () => {
 
   test('a lost radio is said in words at the top and in the panel', { skip: onMock }, async () => {
     const { page, close } = await statusOf((world) => {
-      Object.assign(world.status, { connected: false, link: 'waiting for /dev/serial/by-id/usb-radio', my_node: null, owner: '', fingerprint: null, firmware: '', region: '', modem: '' });
+      Object.assign(world.status, { connected: false, link: 'waiting for /dev/serial/by-id/usb-radio', my_node: null, owner: '', fingerprint: null, firmware: '', region: '', modem: '', port: null, frequency_mhz: null, role: null });
     });
     assert.match(await text(page, 'radio'), /not connected[\s\S]*waiting for \/dev\/serial/);
     assert.match(await page.locator('#glance').innerText(), /no radio/);

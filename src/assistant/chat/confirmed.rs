@@ -10,7 +10,7 @@ use tracing::{error, info};
 use super::Assistant;
 use crate::assistant::backends::ToolCall;
 use crate::assistant::call_ledger::RecordedCall;
-use crate::assistant::caller::CallerScope;
+use crate::assistant::caller::{CallerScope, CategorySet};
 use crate::assistant::confirm::{PendingCall, Prompt, Taken, Told, needs_operator};
 use crate::assistant::grants::{self, CallerGrants, GrantError, Grants, OPERATOR, ToolMode, Wish};
 use crate::assistant::history::StoredTurn;
@@ -86,6 +86,7 @@ impl Assistant {
             taken.tell(by_operator.then(|| "The operator said no: nothing was done.".to_owned()));
             return Settled { outcome: None, text: "Nothing was done.".to_owned() };
         }
+        let mark = self.history.mark();
         let call = ToolCall {
             id: taken.id.clone(),
             name: taken.tool.clone(),
@@ -116,8 +117,10 @@ impl Assistant {
                 status: ChatStatus::Answered,
                 backend: String::new(),
                 tools: vec![executed.record],
+                foreign: Some(false),
+                made_of: Some(CategorySet::new()),
             };
-            if let Err(error) = self.history.add(&key, turn) {
+            if let Err(error) = self.history.add_since(&key, mark, turn) {
                 error!(%error, "a confirmed call could not be written to its transcript");
             }
         }

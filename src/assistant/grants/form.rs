@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::assistant::caller::{CallerScope, CategorySet, PeerId, PermissionCategory};
 use crate::store::StoreError;
 
+/// A grant with an end lasts so long at most, milliseconds: ten years.
+pub const LONGEST_MS: u64 = 10 * 366 * 86_400_000;
+
 /// How a tool may be used by a caller that its category is granted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -107,6 +110,9 @@ pub enum GrantError {
     /// It would never be in force.
     #[error("`until` is in the past: give a time to come, in Unix milliseconds")]
     Past,
+    /// It would be in force longer than anybody thinks ahead.
+    #[error("`until` is more than ten years ahead: give a nearer time, or leave it out for good")]
+    TooLate,
     /// There are as many as may be.
     #[error("too many {what} are named: take some back first")]
     TooMany {

@@ -8,7 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::form::{
-    Authority, CallerGrants, CategoryGrant, Change, GrantError, Standing, ToolGrant, Wish,
+    Authority, CallerGrants, CategoryGrant, Change, GrantError, LONGEST_MS, Standing, ToolGrant,
+    Wish,
 };
 use super::{OPERATOR, operator_base, shown};
 use crate::assistant::caller::{CategorySet, PermissionCategory};
@@ -151,8 +152,8 @@ impl Entry {
         *self = self.without_what_is_over(now_ms);
         match wish {
             Wish::Category { category, granted, until } => {
-                if *granted && !in_force(*until, now_ms) {
-                    return Err(GrantError::Past);
+                if *granted {
+                    check_end(*until, now_ms)?;
                 }
                 self.categories.retain(|row| row.category != *category);
                 if *granted {
@@ -161,8 +162,8 @@ impl Entry {
                 }
             }
             Wish::Tool { tool, mode, until } => {
-                if mode.is_some() && !in_force(*until, now_ms) {
-                    return Err(GrantError::Past);
+                if mode.is_some() {
+                    check_end(*until, now_ms)?;
                 }
                 self.tools.retain(|row| row.tool != *tool);
                 if let Some(mode) = *mode {
@@ -175,6 +176,14 @@ impl Entry {
             }
         }
         Ok(())
+    }
+}
+
+fn check_end(until: Option<u64>, now_ms: u64) -> Result<(), GrantError> {
+    match until {
+        Some(until) if until <= now_ms => Err(GrantError::Past),
+        Some(until) if until - now_ms > LONGEST_MS => Err(GrantError::TooLate),
+        _ => Ok(()),
     }
 }
 

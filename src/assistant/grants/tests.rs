@@ -121,7 +121,14 @@ fn a_limit_in_time_counts_to_the_millisecond() {
     assert_eq!(before.mode("x"), Some(ToolMode::Never));
     assert_eq!(entry.authority(NOW), Authority::default());
     // And what would never be in force is refused.
-    for (until, right) in [(None, true), (Some(NOW + 1), true), (Some(NOW), false)] {
+    for (until, right) in [
+        (None, true),
+        (Some(NOW + 1), true),
+        (Some(NOW), false),
+        (Some(NOW + LONGEST_MS), true),
+        (Some(NOW + LONGEST_MS + 1), false),
+        (Some(u64::MAX), false),
+    ] {
         let wish = category(PermissionCategory::Apps, true, until);
         assert_eq!(Entry::default().take(&wish, NOW).is_ok(), right, "{until:?}");
         let wish = Wish::Tool { tool: "x".to_owned(), mode: Some(ToolMode::Ask), until };
@@ -149,7 +156,7 @@ fn a_mode_never_gives_what_the_category_does_not() {
 
 #[test]
 fn a_broken_file_grants_nothing_at_this_start_and_the_next_and_can_be_set_anew() {
-    for broken in ["{", "[]", r#"{"version":2,"callers":{},"history":[]}"#, "", "null"] {
+    for broken in ["{", "[]", r#"{"version":0,"callers":{},"history":[]}"#, "", "null"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         std::fs::write(&path, broken).unwrap();

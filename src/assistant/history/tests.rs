@@ -1,5 +1,7 @@
 //! Tests of the transcripts: bounds, borders between conversations, and files that are broken.
 
+mod foreign;
+
 use super::transcript::{MAX_BYTES, MAX_TURNS};
 use super::*;
 use crate::assistant::{
@@ -9,6 +11,13 @@ use crate::assistant::{
 fn key(session: &str) -> HistoryKey {
     let session_id = SessionId(session.to_owned());
     CallerScope::LocalOperator { session_id, granted: CategorySet::new() }.history_key().unwrap()
+}
+
+impl History {
+    /// A turn that begins and ends now.
+    fn add(&self, key: &HistoryKey, turn: StoredTurn) -> Result<(), StoreError> {
+        self.add_since(key, self.mark(), turn)
+    }
 }
 
 /// Folds what is due, as the assistant does after a turn.
@@ -28,6 +37,8 @@ fn turn(id: usize, text: &str) -> StoredTurn {
         status: ChatStatus::Answered,
         backend: "scripted".to_owned(),
         tools: Vec::new(),
+        foreign: None,
+        made_of: Some(CategorySet::new()),
     }
 }
 
@@ -377,29 +388,4 @@ fn a_start_sets_aside_what_makes_no_sense_and_forget_deletes_that_too() {
     assert_eq!(history.turns(&key("a")).len(), 1);
     history.clear(&key("a")).unwrap();
     assert!(!path.exists() && !aside.exists());
-}
-
-#[test]
-fn foreign_text_is_in_a_conversation_from_a_tools_result_or_a_summary_on_and_not_in_the_next() {
-    let data = tempfile::tempdir().unwrap();
-    let history = History::open(data.path()).unwrap();
-    let with = |id, outcome| {
-        let record = ToolRecord { name: "read".to_owned(), category: None, outcome };
-        StoredTurn { tools: vec![record], ..turn(id, "x") }
-    };
-    history.add(&key("a"), with(0, ToolOutcome::NeedsConfirmation)).unwrap();
-    history.add(&key("a"), with(1, ToolOutcome::Denied)).unwrap();
-    assert!(!history.has_foreign_text(&key("a")));
-    history.add(&key("a"), with(2, ToolOutcome::Failed)).unwrap();
-    assert!(history.has_foreign_text(&key("a")));
-    history.begin_anew(&key("a")).unwrap();
-    for id in 10..10 + 2 * KEEP_VERBATIM_TURNS {
-        assert!(!history.has_foreign_text(&key("a")), "{id}");
-        history.add(&key("a"), turn(id, "x")).unwrap();
-    }
-    assert!(fold(&history));
-    assert!(matches!(history.for_model(&key("a")).first(), Some(Turn::Summary(_))));
-    assert!(history.has_foreign_text(&key("a")));
-    history.begin_anew(&key("a")).unwrap();
-    assert!(!history.has_foreign_text(&key("a")));
 }

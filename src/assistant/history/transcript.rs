@@ -48,6 +48,14 @@ pub struct StoredTurn {
     pub backend: String,
     /// The tool ledger.
     pub tools: Vec<ToolRecord>,
+    /// The answer may be made of words of somebody else than the caller, the operator and this program. `None`: it is
+    /// from a time when nobody noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<bool>,
+    /// The categories of the tools whose results went into the earlier turns that the answer may be made of. `None`: it is
+    /// from a time when nobody noted it, so all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_of: Option<CategorySet>,
 }
 
 /// What is left of turns that no model is given verbatim any more.
@@ -59,6 +67,13 @@ pub struct Summary {
     pub since: u64,
     /// The categories of the tools whose results went into these turns.
     pub categories: CategorySet,
+    /// Foreign words may have gone into it. One that doesn't say is from a time when nobody noted it.
+    #[serde(default = "unknown_is_foreign")]
+    pub foreign: bool,
+}
+
+fn unknown_is_foreign() -> bool {
+    true
 }
 
 /// Turns that are to be folded into a summary.
@@ -85,6 +100,8 @@ pub(super) struct Transcript {
     /// So many answered turns of the present conversation, those that are gone included, are in the summary.
     pub folded: usize,
     pub summary: Option<Summary>,
+    /// Foreign words may have been in what is no more: turns of the present conversation, a summary.
+    pub gone_foreign: bool,
     /// Lines that could be read, and those that could not.
     pub lines: usize,
     pub broken: usize,
@@ -102,8 +119,14 @@ pub(super) struct Line {
     pub earlier: usize,
     #[serde(skip_serializing_if = "is_zero")]
     pub gone: usize,
+    /// Beside `turns`; of a line that does not say, whatever is gone counts as foreign.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gone_foreign: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<StoredTurn>,
+    /// The turn was begun in the conversation before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub anew: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,18 +164,19 @@ impl Transcript {
         if let Some(turns) = line.turns {
             (self.turns, self.earlier, self.gone) = (turns, line.earlier, line.gone);
             (self.summary, self.folded) = (line.summary, line.folded);
+            self.gone_foreign = line.gone_foreign.unwrap_or(line.gone > 0);
             self.earlier = self.earlier.min(self.turns.len());
         } else if let Some(turn) = line.turn {
-            self.add(turn);
+            self.add(turn, line.late);
         } else if line.anew {
             (self.earlier, self.gone, self.folded) = (self.turns.len(), 0, 0);
-            self.summary = None;
+            (self.summary, self.gone_foreign) = (None, false);
         } else if line.summary.is_some() {
             (self.summary, self.folded) = (line.summary, line.folded);
         }
     }
 
-    fn add(&mut self, turn: StoredTurn) {
+    fn add(&mut self, turn: StoredTurn, late: bool) {
         let again = self.turns.iter().position(|stored| stored.turn_id == turn.turn_id);
         if let Some(old) = again {
             // It counts as new: the summary may know it, and stands for one turn less.
@@ -161,7 +185,12 @@ impl Transcript {
             self.turns.remove(old);
             self.earlier -= usize::from(old < self.earlier);
         }
-        self.turns.push(turn);
+        if late {
+            self.turns.insert(self.earlier.min(self.turns.len()), turn);
+            self.earlier += 1;
+        } else {
+            self.turns.push(turn);
+        }
         let mut bytes: usize = self.turns.iter().map(StoredTurn::bytes).sum();
         let mut surplus = self.turns.len().saturating_sub(MAX_TURNS);
         let but_the_last = self.turns.len().saturating_sub(1);
@@ -176,9 +205,12 @@ impl Transcript {
     }
 
     fn drop_oldest(&mut self, count: usize) {
-        let Transcript { turns, earlier, gone, .. } = self;
+        let Transcript { turns, earlier, gone, gone_foreign, .. } = self;
         for (index, old) in turns.drain(..count.min(turns.len())).enumerate() {
-            *gone += usize::from(index >= *earlier && old.status == ChatStatus::Answered);
+            if index >= *earlier && old.status == ChatStatus::Answered {
+                *gone += 1;
+                *gone_foreign |= old.is_foreign();
+            }
         }
         *earlier = earlier.saturating_sub(count);
     }
@@ -188,8 +220,9 @@ impl Transcript {
         let old = self.turns.iter().take_while(|turn| turn.at < before).count();
         self.drop_oldest(old);
         let stale = self.summary.as_ref().is_some_and(|summary| summary.since < before);
-        if stale {
-            self.summary = None;
+        if stale && let Some(summary) = self.summary.take() {
+            // What was answered since may be made of it.
+            self.gone_foreign |= summary.foreign;
         }
         old > 0 || stale
     }
@@ -203,6 +236,13 @@ impl Transcript {
     /// So many of these are in the summary.
     fn folded_here(&self) -> usize {
         self.folded.saturating_sub(self.gone)
+    }
+
+    /// May foreign words be in what a model is given of it?
+    pub fn has_foreign_text(&self) -> bool {
+        self.gone_foreign
+            || self.summary.as_ref().is_some_and(|summary| summary.foreign)
+            || self.conversation().any(|(_, turn)| turn.is_foreign())
     }
 
     /// What a model is given verbatim.
@@ -238,8 +278,9 @@ impl Transcript {
 
     /// As one line.
     pub fn write(self, path: &Path) -> Result<(), StoreError> {
-        let Transcript { turns, earlier, gone, summary, folded, .. } = self;
-        let line = Line { turns: Some(turns), earlier, gone, summary, folded, ..Line::default() };
+        let Transcript { turns, earlier, gone, summary, folded, gone_foreign, .. } = self;
+        let (turns, gone_foreign) = (Some(turns), Some(gone_foreign));
+        let line = Line { turns, earlier, gone, summary, folded, gone_foreign, ..Line::default() };
         let text = line.text(path)? + "\n";
         store::replace(path, text.as_bytes(), Durability::Process)
     }
@@ -250,12 +291,17 @@ impl Fold {
     pub(super) fn line(&self, text: &str) -> Line {
         let mut categories =
             self.before.as_ref().map_or_else(CategorySet::new, |before| before.categories.clone());
-        categories.extend(self.turns.iter().flat_map(StoredTurn::categories));
+        for turn in &self.turns {
+            let of = turn.categories(&categories);
+            categories.extend(of);
+        }
+        let foreign = self.before.as_ref().is_some_and(|before| before.foreign)
+            || self.turns.iter().any(StoredTurn::is_foreign);
         let first = self.turns.first().map_or(0, |turn| turn.at);
         let since = self.before.as_ref().map_or(first, |before| before.since.min(first));
         let text = text.chars().take(MAX_SUMMARY_CHARS).collect();
         Line {
-            summary: Some(Summary { text, since, categories }),
+            summary: Some(Summary { text, since, categories, foreign }),
             folded: self.from + self.turns.len(),
             ..Line::default()
         }
@@ -277,9 +323,15 @@ impl StoredTurn {
         self.question.len() + self.answer.len() + 200
     }
 
-    /// The categories of the tools whose results the answer may hold.
-    pub fn categories(&self) -> impl Iterator<Item = crate::assistant::PermissionCategory> {
-        self.tools.iter().filter(|tool| tool.ran()).filter_map(|tool| tool.category)
+    /// May the answer be made of foreign words? Where nobody noted it, the result of any tool counts as such.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign.unwrap_or_else(|| self.tools.iter().any(ToolRecord::ran))
+    }
+
+    /// The categories of the tools whose results the answer may hold, where `before` went into the turns before it.
+    pub fn categories(&self, before: &CategorySet) -> CategorySet {
+        let ran = self.tools.iter().filter(|tool| tool.ran()).filter_map(|tool| tool.category);
+        ran.chain(self.made_of.as_ref().unwrap_or(before).iter().copied()).collect()
     }
 }
 

@@ -48,8 +48,14 @@ pub struct Kept {
     pub tools: BTreeSet<String>,
     /// Entries of the history, by their place, that such content went into: a cloud leg is not given them.
     pub past: BTreeSet<usize>,
+    /// What went into the entries that a cloud leg is given.
+    pub public_past: CategorySet,
+    /// What went into all entries: a local leg is given them all.
+    pub whole_past: CategorySet,
     /// The categories of the tools that have run in this turn.
     pub seen: CategorySet,
+    /// What went into the entries that a leg of this turn was given: its words may be made of them.
+    pub made_of: CategorySet,
 }
 
 /// Why nobody answered, the most telling reason last.
@@ -66,7 +72,13 @@ pub enum Nobody {
 impl Kept {
     /// The content of this turn that keeps it from a cloud leg.
     fn holds(&self) -> Option<PermissionCategory> {
-        self.seen.intersection(&self.categories).next().copied()
+        self.seen.union(&self.made_of).find(|category| self.categories.contains(category)).copied()
+    }
+
+    /// A leg has answered, or asks for a tool.
+    fn answered(&mut self, cloud: bool) {
+        let past = if cloud { &self.public_past } else { &self.whole_past };
+        self.made_of.extend(past.iter().copied());
     }
 
     /// What of the request a cloud leg is given.
@@ -108,6 +120,7 @@ impl<'a> Walk<'a> {
                 Ok(turn) => {
                     // It rested, and was asked for want of others.
                     self.reasons.retain(|reason| reason.leg != leg.backend.name());
+                    self.kept.answered(leg.backend.is_cloud());
                     return Some((leg.backend.name(), turn));
                 }
                 Err(error) => {
@@ -122,6 +135,7 @@ impl<'a> Walk<'a> {
         match leg.ask(bare, None).await {
             Ok(turn) => {
                 self.toolless = true;
+                self.kept.answered(false);
                 Some((leg.backend.name(), turn))
             }
             Err(error) => {

@@ -1,12 +1,11 @@
 //! The choke point, whoever calls and whatever the model says.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Deserialize;
 use serde_json::json;
 
 use super::*;
+use crate::assistant::fixture::{self, Runs};
 use crate::assistant::gate::{Asking, Closed};
 use crate::assistant::{Assurance, CategorySet, PeerId, SessionId};
 
@@ -30,49 +29,13 @@ fn call(name: &str, arguments: Value) -> ToolCall {
     ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code)]
-struct Counted {
-    count: u32,
+fn registry(runs: &Runs) -> ToolRegistry {
+    ToolRegistry::new(fixture::tools(runs))
 }
 
-/// A tool in every category, harmless and not, that counts its runs.
-fn counting(runs: &Arc<AtomicUsize>) -> ToolRegistry {
-    const NAMES: [(&str, &str); 10] = [
-        ("apps_read", "apps_write"),
-        ("system_read", "system_write"),
-        ("network_read", "network_write"),
-        ("wallet_read", "wallet_write"),
-        ("files_read", "files_write"),
-        ("media_read", "media_write"),
-        ("search_read", "search_write"),
-        ("ai_local_read", "ai_local_write"),
-        ("notes_read", "notes_write"),
-        ("bitcoin_read", "bitcoin_write"),
-    ];
-    let tools = PermissionCategory::ALL.into_iter().zip(NAMES).flat_map(|(category, names)| {
-        [(names.0, false), (names.1, true)].map(|(name, destructive)| {
-            let runs = runs.clone();
-            let about = Description {
-                name,
-                description: "counts",
-                parameters: json!({
-                    "type": "object",
-                    "properties": {"count": {"type": "integer"}},
-                    "required": ["count"],
-                    "additionalProperties": false
-                }),
-                category,
-                destructive,
-            };
-            ToolDef::new(about, move |_: Counted| {
-                runs.fetch_add(1, Ordering::Relaxed);
-                Box::pin(async { Ok("ran".to_owned()) })
-            })
-        })
-    });
-    ToolRegistry::new(tools)
+/// Arguments with that count.
+fn counted(count: Value) -> Value {
+    json!({"text": "x", "count": count})
 }
 
 #[tokio::test]
@@ -121,23 +84,19 @@ async fn every_caller_variant_resolves_authority_through_caller_scope() {
         ];
         for (scope, expected) in cases {
             assert_eq!(scope.granted_categories(), expected);
-            let runs = Arc::new(AtomicUsize::new(0));
-            let registry = counting(&runs);
+            let runs = Runs::default();
+            let registry = registry(&runs);
             let mut ran = BTreeSet::new();
             for tool in registry.all() {
-                let executed = execute_tool(
-                    &registry,
-                    &scope,
-                    &call(&tool.name, json!({"count": 1})),
-                    &Closed,
-                )
-                .await;
+                let executed =
+                    execute_tool(&registry, &scope, &call(&tool.name, counted(json!(1))), &Closed)
+                        .await;
                 if executed.record.outcome == ToolOutcome::Ran {
                     ran.insert(tool.category);
                 }
             }
             assert_eq!(ran, expected, "{scope:?}");
-            assert_eq!(runs.load(Ordering::Relaxed), expected.len());
+            assert_eq!(runs.count(), expected.len());
             let offered = registry.offered_to(&scope);
             assert_eq!(offered.len(), 2 * expected.len(), "the model sees what is granted");
         }
@@ -146,13 +105,13 @@ async fn every_caller_variant_resolves_authority_through_caller_scope() {
 
 #[tokio::test]
 async fn what_changes_something_is_not_run_without_a_confirmation() {
-    let runs = Arc::new(AtomicUsize::new(0));
-    let registry = counting(&runs);
+    let runs = Runs::default();
+    let registry = registry(&runs);
     let scope = operator(&PermissionCategory::ALL);
     let executed =
-        execute_tool(&registry, &scope, &call("system_write", json!({"count": 1})), &Closed).await;
+        execute_tool(&registry, &scope, &call("system_write", counted(json!(1))), &Closed).await;
     assert_eq!(executed.record.outcome, ToolOutcome::NeedsConfirmation);
-    assert_eq!(runs.load(Ordering::Relaxed), 0);
+    assert_eq!(runs.count(), 0);
 }
 
 /// Decides always the same, and notes what it was asked.
@@ -167,8 +126,8 @@ impl Gate for Fixed {
 
 #[tokio::test]
 async fn the_gate_decides_what_changes_something_and_is_asked_only_for_what_could_run() {
-    let runs = Arc::new(AtomicUsize::new(0));
-    let registry = counting(&runs);
+    let runs = Runs::default();
+    let registry = registry(&runs);
     let scope = operator(&[PermissionCategory::System]);
     let denied = Decision::Denied("no".to_owned());
     for (decision, outcome, ran) in [
@@ -176,40 +135,40 @@ async fn the_gate_decides_what_changes_something_and_is_asked_only_for_what_coul
         (denied, ToolOutcome::Denied, 0),
         (Decision::NotNow, ToolOutcome::NeedsConfirmation, 0),
     ] {
-        runs.store(0, Ordering::Relaxed);
+        let before = runs.count();
         let gate = Fixed(decision, std::sync::Mutex::default());
         for (name, arguments) in [
-            ("slugify", json!({"count": 1})),
-            ("notes_write", json!({"count": 1})),
-            ("system_write", json!({"count": "1"})),
+            ("slugify", counted(json!(1))),
+            ("notes_write", counted(json!(1))),
+            ("system_write", counted(json!("1"))),
         ] {
             execute_tool(&registry, &scope, &call(name, arguments), &gate).await;
         }
         assert!(gate.1.lock().unwrap().is_empty(), "asked for what could not run");
-        let asked = call("system_write", json!({"count": 7}));
+        let asked = call("system_write", counted(json!(7)));
         let executed = execute_tool(&registry, &scope, &asked, &gate).await;
         assert_eq!(executed.record.outcome, outcome);
-        assert_eq!(runs.load(Ordering::Relaxed), ran);
-        let expected = [("system_write".to_owned(), json!({"count": 7}))];
+        assert_eq!(runs.count() - before, ran);
+        let expected = [("system_write".to_owned(), counted(json!(7)))];
         assert_eq!(*gate.1.lock().unwrap(), expected);
         // What only reads is nobody's question.
-        execute_tool(&registry, &scope, &call("system_read", json!({"count": 1})), &gate).await;
+        execute_tool(&registry, &scope, &call("system_read", counted(json!(1))), &gate).await;
         assert_eq!(gate.1.lock().unwrap().len(), 1);
     }
 }
 
 #[tokio::test]
 async fn arguments_are_refused_and_never_coerced() {
-    let runs = Arc::new(AtomicUsize::new(0));
-    let registry = counting(&runs);
+    let runs = Runs::default();
+    let registry = registry(&runs);
     let scope = operator(&PermissionCategory::ALL);
     for wrong in [
-        json!({"count": "1"}),
-        json!({"count": 1.5}),
-        json!({"count": -1}),
-        json!({"count": null}),
-        json!({"count": [1]}),
-        json!({"count": 1, "more": 2}),
+        counted(json!("1")),
+        counted(json!(1.5)),
+        counted(json!(-1)),
+        counted(json!(null)),
+        counted(json!([1])),
+        json!({"text": "x", "more": 2}),
         json!({}),
         json!([1]),
         json!("{\"count\":1}"),
@@ -219,9 +178,9 @@ async fn arguments_are_refused_and_never_coerced() {
             execute_tool(&registry, &scope, &call("system_read", wrong.clone()), &Closed).await;
         assert_eq!(executed.record.outcome, ToolOutcome::BadArguments, "{wrong}");
     }
-    assert_eq!(runs.load(Ordering::Relaxed), 0);
+    assert_eq!(runs.count(), 0);
     let executed =
-        execute_tool(&registry, &scope, &call("system_read", json!({"count": 1})), &Closed).await;
+        execute_tool(&registry, &scope, &call("system_read", counted(json!(1))), &Closed).await;
     assert_eq!(executed.record.outcome, ToolOutcome::Ran);
 }
 
@@ -241,14 +200,14 @@ fn sample(property: &Value) -> Value {
 
 #[test]
 fn the_schema_and_the_struct_of_every_tool_agree() {
-    let runs = Arc::new(AtomicUsize::new(0));
+    let runs = Runs::default();
     let node = crate::tools::registry(std::path::Path::new("/"));
-    let counted = counting(&runs);
+    let noted = registry(&runs);
     let folder = crate::tools::workspace::Workspace::open(std::path::Path::new("/")).unwrap();
     let policy = crate::tools::workspace::ShellPolicy::default();
     let workspace = ToolRegistry::new(crate::tools::workspace::tools(Arc::new(folder), policy));
     assert_eq!(workspace.all().count(), 4);
-    for tool in node.all().chain(counted.all()).chain(workspace.all()) {
+    for tool in node.all().chain(noted.all()).chain(workspace.all()) {
         schema_and_struct_agree(tool);
     }
 }

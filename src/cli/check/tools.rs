@@ -18,17 +18,6 @@ pub(super) fn lines(config: &Config) -> Vec<Line> {
     if let Some(found) = programs(tools) {
         lines.push(("commands", found));
     }
-    if let Some(cookie) = tools.bitcoin.as_ref().and_then(|bitcoin| bitcoin.cookie.as_ref()) {
-        let found = if std::fs::File::open(cookie).is_ok() {
-            Found::Good("the cookie can be read".to_owned())
-        } else {
-            Found::Note(format!(
-                "this user can't read {}; is the Bitcoin node running?",
-                cookie.display()
-            ))
-        };
-        lines.push(("bitcoin", found));
-    }
     lines
 }
 
@@ -105,7 +94,5 @@ mod tests {
         };
         assert!(matches!(&command("/bin/ls")[..], [("commands", Found::Good(_))]));
         assert!(matches!(&command("/nowhere/x")[..], [("commands", Found::Note(_))]));
-        let bitcoin = of("[tools.bitcoin]\ncookie = \"/nowhere/.cookie\"");
-        assert!(matches!(&bitcoin[..], [("bitcoin", Found::Note(_))]));
     }
 }

@@ -134,6 +134,14 @@ impl Screen {
             MeshEvent::Paired { name, fingerprint, .. } => {
                 self.put(Style::Green, MARGIN, &format!("paired with {name} ({fingerprint})"));
             }
+            MeshEvent::Distress { name, cleared: false, .. } => {
+                let words =
+                    format!("distress text of {name}: it stands at the top of the node page");
+                self.put(Style::Red, MARGIN, &words);
+            }
+            MeshEvent::Distress { name, cleared: true, .. } => {
+                self.put(Style::Dim, MARGIN, &format!("distress text of {name} cleared"));
+            }
             MeshEvent::Changed { what, .. } => self.put(Style::Dim, 0, what),
             MeshEvent::Security { detail, .. } => self.put(Style::Red, MARGIN, detail),
         }

@@ -67,16 +67,8 @@ impl Law {
             ));
         }
         let new = is_2_8(&radio.firmware);
-        let modem_of = if new { Modem::from_settings_2_8 } else { Modem::from_settings };
-        let modem = modem_of(
-            lora.use_preset,
-            lora.preset,
-            lora.bandwidth,
-            lora.spread_factor,
-            lora.coding_rate,
-            region.wide,
-        )
-        .ok_or("the radio's modem settings are not known here: their airtime can't be told")?;
+        let modem = Law::modem(radio, region)
+            .ok_or("the radio's modem settings are not known here: their airtime can't be told")?;
         if !region.holds(&modem) {
             return Err(format!(
                 "the modem's bandwidth does not fit into the band of {}",
@@ -94,6 +86,21 @@ impl Law {
         let limit_us = region.limit_us_per_hour_for(router);
         Ok(Law { modem, limit_us, signs: new && !licensed, licensed })
     }
+
+    /// The modem that it runs with in that region; `None` where its settings mean none that is known here.
+    pub fn modem(radio: &RadioInfo, region: &Region) -> Option<Modem> {
+        let lora = &radio.lora;
+        let new = is_2_8(&radio.firmware);
+        let modem_of = if new { Modem::from_settings_2_8 } else { Modem::from_settings };
+        modem_of(
+            lora.use_preset,
+            lora.preset,
+            lora.bandwidth,
+            lora.spread_factor,
+            lora.coding_rate,
+            region.wide,
+        )
+    }
 }
 
 /// Are both edges of the channel in the band? `mhz`: a frequency that the owner chose, 0 for none.
@@ -107,7 +114,7 @@ fn within(region: &Region, modem: &Modem, mhz: f32) -> bool {
 }
 
 /// Firmware 2.8 or later; so is one that doesn't say, because that counts more airtime.
-fn is_2_8(firmware: &str) -> bool {
+pub fn is_2_8(firmware: &str) -> bool {
     let mut numbers = firmware.split('.').map(|part| part.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
         (Some(major), Some(minor)) => (major, minor) >= (2, 8),

@@ -156,6 +156,7 @@ fn what_never_fits_is_told_from_what_fits_later() {
 fn radio() -> RadioInfo {
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: NodeNum(9),
         public_key: None,
         owner: NodeInfo::default(),
@@ -165,15 +166,9 @@ fn radio() -> RadioInfo {
         lora: LoraSettings {
             region: 3,
             use_preset: true,
-            preset: 0,
-            bandwidth: 0,
-            spread_factor: 0,
-            coding_rate: 0,
             hop_limit: 3,
             tx_enabled: true,
-            override_duty_cycle: false,
-            override_frequency: 0.0,
-            channel_num: 0,
+            ..LoraSettings::default()
         },
         channels: Vec::new(),
         nodes: Vec::new(),

@@ -31,6 +31,10 @@ pub const NO_ANSWER: &str = "Sorry, I could not answer that just now. Please try
 /// Over the hourly budget, once a window.
 pub const OVER_BUDGET: &str = "That was a lot of questions. Please try again later.";
 
+/// The acknowledgement of a distress text. It promises nothing but what was done.
+pub const DISTRESS_SHOWN: &str = "SOS is on this node's page. Maybe NOBODY is looking. This is NOT 911/112 and calls no \
+                                  one: call them, and people in range, yourself.";
+
 /// Too many questions wait, once a window.
 pub fn busy(minutes: u64) -> String {
     format!("Busy, please try again in {minutes} min.")
@@ -182,6 +186,7 @@ mod tests {
             no_such_part(999),
             FORGET_REALLY.to_owned(),
             NOTHING_REMEMBERED.to_owned(),
+            DISTRESS_SHOWN.to_owned(),
         ] {
             assert!(text.len() <= 160, "{} {text}", text.len());
         }

@@ -13,10 +13,11 @@ use crate::assistant::{CategorySet, PermissionCategory};
 use crate::config::{Asker, Contact, MeshConfig};
 use crate::mesh::{inbox, names};
 use crate::node::{NodeNum, PublicKey};
+use crate::store::document::{self, Document};
 use crate::store::{self, Durability, StoreError};
 
 /// The version that is written. Version 1 had only pins; it reads as this one.
-const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 /// Longest configured name that is shown, in characters.
 const MAX_NAME: usize = 40;
 
@@ -89,25 +90,30 @@ impl Record {
 
 impl Book {
     pub fn read(path: &Path) -> Result<Book, StoreError> {
-        let book = store::read_json(path).and_then(|book: Option<Book>| match book {
-            // What it holds that we don't know would be lost with the next change.
-            Some(book) if book.version > VERSION => {
-                let why = format!("it was written by a newer tombolo (version {})", book.version);
-                let source = io::Error::new(io::ErrorKind::InvalidData, why);
-                Err(StoreError { doing: "reading", path: path.to_owned(), source })
+        match document::read(path, u64::from(VERSION))? {
+            Document::Missing => Ok(Book::default()),
+            Document::Whole(book) => Ok(book),
+            Document::Broken(mut error) => {
+                let why = format!(
+                    "{}; repair it, or move it away: then contacts without a key in the configuration are pinned anew, \
+                     and those that were added on the node page are gone",
+                    error.source
+                );
+                error.source = io::Error::new(error.source.kind(), why);
+                Err(error)
             }
-            book => Ok(book),
-        });
-        let book: Option<Book> = book.map_err(|mut error| {
-            let why = format!(
-                "{}; repair it, or move it away: then contacts without a key in the configuration are pinned anew, and \
-                 those that were added on the node page are gone",
-                error.source
-            );
-            error.source = io::Error::new(error.source.kind(), why);
-            error
-        })?;
-        Ok(book.unwrap_or_default())
+        }
+    }
+
+    /// Has a text the form of the file? What is wrong with it, else.
+    pub fn look(text: &[u8]) -> Result<(), String> {
+        match serde_json::from_slice::<Book>(text) {
+            Ok(book) if book.version > VERSION => {
+                Err(format!("it was written by a newer tombolo (version {})", book.version))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     pub fn write(&self, path: &Path, durability: Durability) -> Result<(), StoreError> {

@@ -9,6 +9,7 @@ use super::{Contacts, Entry, Source, key};
 use crate::assistant::PeerId;
 use crate::clock::Now;
 use crate::config::{Asker, MeshConfig};
+use crate::invisible;
 use crate::mesh::names;
 use crate::mesh::operator::{Change, Refusal, Why};
 use crate::node::{NodeNum, PublicKey};
@@ -74,7 +75,7 @@ impl Contacts {
                 }
             }
             Change::Model(name) => {
-                let name: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
+                let name = invisible::word(name, 100);
                 plan.what = format!("model chosen: {name}");
             }
             Change::Key { id, fingerprint, pinned, accept } => {

@@ -88,6 +88,7 @@ impl Contacts {
             suspended: contact.suspended,
             denied: is_denied(contact, effective),
             source: contact.source.as_str(),
+            queries: None,
         };
         self.entries.iter().map(view).collect()
     }

@@ -31,7 +31,8 @@ impl Outbox {
         let full_us = flight::full_part_us(law) / TRANSMISSIONS;
         let (mut parts, mut need_us) = (1, full_us * TRANSMISSIONS);
         for reply in self.replies.values() {
-            let first = matches!(reply.kind, ReplyKind::Command | ReplyKind::Notice);
+            let first =
+                matches!(reply.kind, ReplyKind::Command | ReplyKind::Notice | ReplyKind::Distress);
             if reply.stopped || (purpose == Use::Command && !first) {
                 continue; // what answers wait for does not keep a command
             }

@@ -5,9 +5,10 @@
 
 use super::flight::{self, Flight, TRANSMISSIONS};
 use super::part::{Known, Reply, Stage};
-use super::{Destination, Outbox, OutboxEvent, ReplyKind, Step};
+use super::{Destination, Outbox, ReplyKind, Step};
 use crate::clock::Now;
 use crate::mesh::airtime::law::{Admission, Law, Pace, Use};
+use crate::mesh::view::MeshEvent;
 use crate::node::{NodeNum, PacketId};
 use crate::radio::{Outbound, port};
 
@@ -18,6 +19,8 @@ pub(super) const GAP_MS: u64 = 2_300;
 const BUSY_FACTOR: u64 = 4;
 /// A full queue that nobody has heard of for so long may have room again, ms.
 const ROOM_MS: u64 = 60_000;
+/// The class of what waits longest; see [`Outbox::ready`].
+const ANSWER: u8 = 4;
 /// After an error of the disk, ms.
 const DISK_MS: u64 = 30_000;
 /// The firmware's own default, where the radio's settings hold no hop limit.
@@ -93,7 +96,7 @@ impl Outbox {
         let reason = self.obstacle(now).map(|obstacle| obstacle.reason);
         if reason != self.gate.told {
             self.gate.told.clone_from(&reason);
-            self.events.push(OutboxEvent::Paused { reason });
+            self.events.push(MeshEvent::Paused { reason });
         }
         step
     }
@@ -120,7 +123,10 @@ impl Outbox {
             let Some(reply) = self.replies.get(&order) else { continue };
             let purpose = match reply.kind {
                 ReplyKind::Answer | ReplyKind::Reaction | ReplyKind::Text { .. } => Use::Answer,
-                ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm => Use::Command,
+                ReplyKind::Command
+                | ReplyKind::Notice
+                | ReplyKind::Confirm
+                | ReplyKind::Distress => Use::Command,
             };
             if spent == Some(purpose) {
                 continue; // one that waits for airtime is not overtaken by its like
@@ -212,7 +218,7 @@ impl Outbox {
         gap.into_iter().chain(room).filter(|at| *at > now.mono_ms).max()
     }
 
-    /// The parts that could leave, best first: unknown fates, commands, reactions, answers; within each the
+    /// The parts that could leave, best first: unknown fates, distress, commands, reactions, answers; within each the
     /// peer that was served longest ago, then the older reply.
     fn ready(&self, now: Now, wake: &mut Option<u64>) -> Vec<(u64, usize)> {
         let mut busy: Vec<&crate::assistant::PeerId> =
@@ -226,13 +232,14 @@ impl Outbox {
             }
             let class = match (part.stage, reply.kind) {
                 (Stage::Handed, _) => 0,
-                (_, ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm) => 1,
-                (_, ReplyKind::Reaction) => 2,
-                (_, ReplyKind::Answer | ReplyKind::Text { .. }) => 3,
+                (_, ReplyKind::Distress) => 1,
+                (_, ReplyKind::Command | ReplyKind::Notice | ReplyKind::Confirm) => 2,
+                (_, ReplyKind::Reaction) => 3,
+                (_, ReplyKind::Answer | ReplyKind::Text { .. }) => ANSWER,
             };
             if part.not_before_ms > now.mono_ms {
                 *wake = earliest(*wake, Some(part.not_before_ms));
-                if class == 3 {
+                if class == ANSWER {
                     busy.push(&reply.peer); // a later answer does not overtake this one
                 }
                 continue;
@@ -310,7 +317,7 @@ impl Outbox {
             *free = free.saturating_sub(1);
         }
         let text = changed.parts.get(index).map(|part| part.text.clone()).unwrap_or_default();
-        self.events.push(OutboxEvent::PartSent {
+        self.events.push(MeshEvent::PartSent {
             reply: changed.id.clone(),
             name: changed.name.clone(),
             id,

@@ -199,7 +199,10 @@ impl Outbox {
                 let limit = match reply.kind {
                     ReplyKind::Notice | ReplyKind::Confirm => NOTICE_MS,
                     ReplyKind::Reaction => REACTION_MS,
-                    ReplyKind::Answer | ReplyKind::Command | ReplyKind::Text { .. } => return None,
+                    ReplyKind::Answer
+                    | ReplyKind::Command
+                    | ReplyKind::Distress
+                    | ReplyKind::Text { .. } => return None,
                 };
                 (age > limit && !reply.done()).then_some(reply.order)
             })

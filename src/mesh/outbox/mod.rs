@@ -21,7 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::event::Events;
-pub use self::event::OutboxEvent;
 use self::flight::Flight;
 use self::folder::Folder;
 use self::gate::Gate;
@@ -31,7 +30,7 @@ use crate::assistant::{PeerId, TurnId};
 use crate::clock::Now;
 use crate::mesh::airtime::Ledger;
 use crate::mesh::airtime::law::{Air, Law};
-use crate::mesh::view::AirtimeView;
+use crate::mesh::view::{AirtimeView, MeshEvent};
 use crate::node::{NodeNum, PacketId, PublicKey};
 use crate::radio::{Outbound, RadioInfo, Telemetry};
 use crate::secrets::Secret;
@@ -62,6 +61,8 @@ pub enum ReplyKind {
     Answer,
     /// The fixed answer to a command: one part, not kept.
     Command,
+    /// The acknowledgement of a distress text: one part, not kept, before everything else that has not left yet.
+    Distress,
     /// A notice such as "busy": one part, not kept, dropped rather than delayed over two minutes.
     Notice,
     /// A reaction to the question: the text is the emoji. Best effort.
@@ -268,7 +269,7 @@ impl Outbox {
     }
 
     /// What happened since this was last asked. Bounded: when nobody asks, the oldest are dropped.
-    pub fn take_events(&mut self) -> Vec<OutboxEvent> {
+    pub fn take_events(&mut self) -> Vec<MeshEvent> {
         self.events.take()
     }
 

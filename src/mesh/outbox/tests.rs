@@ -8,6 +8,7 @@ mod recalling;
 mod refusals;
 mod simulated;
 mod storm;
+mod weather;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ const THREE: usize = 540;
 fn radio() -> RadioInfo {
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: OURS,
         public_key: None,
         owner: NodeInfo::default(),
@@ -34,15 +36,9 @@ fn radio() -> RadioInfo {
         lora: LoraSettings {
             region: 3,
             use_preset: true,
-            preset: 0,
-            bandwidth: 0,
-            spread_factor: 0,
-            coding_rate: 0,
             hop_limit: 3,
             tx_enabled: true,
-            override_duty_cycle: false,
-            override_frequency: 0.0,
-            channel_num: 0,
+            ..LoraSettings::default()
         },
         channels: Vec::new(),
         nodes: Vec::new(),
@@ -59,7 +55,7 @@ struct Bench {
     folder: tempfile::TempDir,
     outbox: Outbox,
     now: Now,
-    events: Vec<OutboxEvent>,
+    events: Vec<MeshEvent>,
 }
 
 impl Bench {
@@ -169,7 +165,7 @@ impl Bench {
     /// What was last told of a part, counted from 1.
     fn state(&self, id: &str, part: usize) -> Option<crate::mesh::view::Delivery> {
         self.events.iter().rev().find_map(|event| match event {
-            OutboxEvent::PartState { reply, part: p, delivery, .. }
+            MeshEvent::PartState { reply, part: p, delivery, .. }
                 if reply.0 == id && *p == part =>
             {
                 Some(delivery.clone())

@@ -7,7 +7,7 @@ use crate::mesh::airtime::law::Use;
 use crate::mesh::budget::{Cost, NoticeKind};
 use crate::mesh::commands::{self, Command};
 use crate::mesh::identity::Peer;
-use crate::mesh::inbox::{self, Envelope, Ignored, Letter, Receiver};
+use crate::mesh::inbox::{self, Envelope, Ignored, Letter, Receiver, Signal};
 use crate::mesh::outbox::ReplyKind;
 use crate::mesh::seen::{self, Outcome, Words};
 use crate::mesh::view::{MeshEvent, MessageView};
@@ -41,6 +41,8 @@ impl Mesh {
             return;
         }
         self.nodes.heard(packet, radio.my_node, now);
+        // From the system: `now` doesn't see the clock being put right.
+        self.drift.packet(packet.rx_time, now.mono_ms, crate::clock::unix_ms());
         // After a handshake firmware 2.8 gives old packets of others again: whose they are is not there for that.
         if !ours && received && packet.from.is_peer() {
             self.outbox.heard(packet.from, now);
@@ -84,7 +86,8 @@ impl Mesh {
                 }
                 if reason != Ignored::NotForUs {
                     let peer = self.identify(&envelope);
-                    self.note(&envelope, &peer, text, Some(reason), false, now);
+                    let signal = Signal::of(packet);
+                    self.note(&envelope, &peer, (text, signal), Some(reason), false, now);
                 }
             }
         }
@@ -97,7 +100,11 @@ impl Mesh {
             let text = self.masked(&letter.text);
             let ignored = self.pair(letter, code, now);
             let peer = self.identify(envelope);
-            self.note(envelope, &peer, text, ignored, true, now);
+            self.note(envelope, &peer, (text, letter.signal), ignored, true, now);
+            return;
+        }
+        if let Some(words) = Mesh::words_of_distress(letter, triggered) {
+            self.distress(letter, words, now);
             return;
         }
         let mut peer = self.identify(envelope);
@@ -113,6 +120,7 @@ impl Mesh {
         let text = self.masked(&letter.text);
         let done = question.and_then(|question| self.accept(letter, &peer, &question, now));
         let could_be_one = envelope.channel.is_none() || triggered.is_some();
+        let text = (text, letter.signal);
         self.note(envelope, &peer, text, done.as_ref().err().copied(), could_be_one, now);
         if let Ok(Some(command)) = done {
             self.carry_out(command, letter, &peer, now);
@@ -297,11 +305,11 @@ impl Mesh {
         }
     }
 
-    fn note(
+    pub(super) fn note(
         &mut self,
         envelope: &Envelope,
         peer: &Peer,
-        text: String,
+        (text, signal): (String, Signal),
         ignored: Option<Ignored>,
         could_be_question: bool,
         now: Now,
@@ -329,15 +337,25 @@ impl Mesh {
             delivery: None,
             ignored,
             id: envelope.id,
+            snr: signal.snr(),
+            rssi: signal.rssi,
         });
     }
 
-    pub(super) fn security(&mut self, kind: &'static str, from: NodeNum, detail: &str, now: Now) {
+    /// May this be told of that number? Once in a while: a flood must not fill the log.
+    pub(super) fn may_tell(&mut self, kind: &'static str, from: NodeNum, now: Now) -> bool {
         self.told.retain(|_, until| *until > now.mono_ms);
         if self.told.contains_key(&(kind, from)) || self.told.len() >= MAX_TOLD {
-            return;
+            return false;
         }
         self.told.insert((kind, from), now.mono_ms.saturating_add(TELL_AGAIN_MS));
+        true
+    }
+
+    pub(super) fn security(&mut self, kind: &'static str, from: NodeNum, detail: &str, now: Now) {
+        if !self.may_tell(kind, from, now) {
+            return;
+        }
         tracing::warn!(kind, from = %from, "{detail}");
         let (kind, detail) = (kind.to_owned(), detail.to_owned());
         self.tell(MeshEvent::Security { kind, from, detail });

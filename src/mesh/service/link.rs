@@ -67,6 +67,7 @@ impl Mesh {
     fn link_up(&mut self, radio: Arc<RadioInfo>, now: Now) {
         self.up = true;
         self.refused = None;
+        self.drift.link_up(now.mono_ms);
         self.nodes.replace(&radio.nodes, radio.my_node);
         self.contacts.set_own_key(radio.public_key);
         self.outbox.link_up(Arc::clone(&radio), now);

@@ -63,6 +63,8 @@ impl Mesh {
             Command::New => Some(self.begin_anew(&letter.envelope, peer)),
             Command::Forget => Some(self.forget_when_sure(&letter.envelope, peer, now)),
             Command::Status => return self.ask_around(turn, &letter.envelope, peer),
+            // Never gets here: a distress text is taken before all commands.
+            Command::Sos => None,
             Command::Who => Some(self.who(&letter.envelope, peer, now)),
         };
         self.answer_command(turn, &letter.envelope, peer, text, now);

@@ -6,7 +6,7 @@ use crate::assistant::{Assurance, PeerId, ToolRecord, TurnId};
 use crate::clock::Now;
 use crate::mesh::identity::Peer;
 use crate::mesh::inbox::Envelope;
-use crate::mesh::outbox::{Destination, NewReply, OutboxEvent, ReplyKind, Step};
+use crate::mesh::outbox::{Destination, NewReply, ReplyKind, Step};
 use crate::mesh::seen::{Outcome, Words};
 use crate::mesh::view::{Delivery, MeshEvent, MessageView};
 use crate::node::{NodeNum, PacketId};
@@ -189,9 +189,9 @@ impl Mesh {
         wait
     }
 
-    fn outbox_event(&mut self, event: OutboxEvent, handed: &[Outbound], now: Now) {
+    fn outbox_event(&mut self, event: MeshEvent, handed: &[Outbound], now: Now) {
         match &event {
-            OutboxEvent::PartSent { reply, name, id, part, text, .. } => {
+            MeshEvent::PartSent { reply, name, id, part, text, .. } => {
                 let shown = self.shown.iter().rev().find(|(known, _)| known == reply);
                 let shown = shown.map_or_else(|| unknown(*id, handed), |(_, shown)| shown.clone());
                 self.loops.answered(&shown.peer, now.mono_ms);
@@ -206,15 +206,17 @@ impl Mesh {
                     delivery: Some(Delivery::Sent),
                     ignored: None,
                     id: *id,
+                    snr: None,
+                    rssi: None,
                 };
                 self.messages.push_out(reply, *part, view);
             }
-            OutboxEvent::PartState { reply, part, delivery, .. } => {
+            MeshEvent::PartState { reply, part, delivery, .. } => {
                 self.messages.delivery(reply, *part, delivery);
             }
-            OutboxEvent::Paused { .. } => {}
+            _ => {}
         }
-        self.tell(event.into());
+        self.tell(event);
     }
 
     pub(super) fn running_and_waiting(&self) -> (usize, usize) {

@@ -76,6 +76,8 @@ impl Mesh {
             delivery: Some(Delivery::Queued),
             ignored: None,
             id: PacketId(0),
+            snr: None,
+            rssi: None,
         };
         self.messages.push_out(&id, 1, view);
         Ok(Queued {

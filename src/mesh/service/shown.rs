@@ -2,14 +2,15 @@
 
 use tombolo_hw::preset::Preset;
 use tombolo_hw::region::Region;
+use tombolo_hw::slot::{self, Choice};
 
 use super::Mesh;
-use crate::assistant::{Assurance, CallerScope};
+use crate::assistant::{Assurance, CallerScope, PeerId};
 use crate::clock::Now;
-use crate::mesh::airtime::law::Law;
+use crate::mesh::airtime::law::{Law, is_2_8};
 use crate::mesh::inbox;
-use crate::mesh::view::{AnsweringView, ContactView, MeshQuery, MeshStatus, Sizes};
-use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version};
+use crate::mesh::view::{AnsweringView, ContactView, MeshQuery, MeshStatus, Quota, Sizes};
+use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version, wire};
 
 impl Mesh {
     /// Answers a query. That its asker has gone is fine.
@@ -25,7 +26,12 @@ impl Mesh {
             MeshQuery::Change(wish, reply) => reply.send(self.change(&wish, now)).is_ok(),
             MeshQuery::Pair(wish, reply) => reply.send(self.open_pairing(wish, now)).is_ok(),
             MeshQuery::SendText(wish, reply) => reply.send(self.send_text(&wish, now)).is_ok(),
+            MeshQuery::Distress(reply) => reply.send(self.distress.view()).is_ok(),
+            MeshQuery::ClearDistress(wish, reply) => {
+                reply.send(self.clear_distress(&wish, now)).is_ok()
+            }
             MeshQuery::Sizes(reply) => reply.send(self.sizes()).is_ok(),
+            MeshQuery::RadioDrift(reply) => reply.send(self.drift.seconds(now.mono_ms)).is_ok(),
             MeshQuery::StopAll(resume, reply) => reply.send(self.stop_all(resume, now)).is_ok(),
             MeshQuery::AcceptRadio(fingerprint, reply) => {
                 reply.send(self.accept_radio(&fingerprint, now)).is_ok()
@@ -51,6 +57,7 @@ impl Mesh {
             ("messages", self.messages.len()),
             ("budgets", self.budgets.len()),
             ("loops", self.loops.len()),
+            ("distress texts", self.distress.len()),
         ];
         sizes.extend(self.seen.sizes());
         sizes.extend(self.outbox.sizes());
@@ -67,6 +74,7 @@ impl Mesh {
             turns_waiting,
             parts_waiting,
             kept_answers,
+            distress: self.distress.uncleared(),
             stopped: self.stopped,
             refused_radio: self.refused.clone(),
             airtime: self.outbox.airtime(now),
@@ -80,6 +88,11 @@ impl Mesh {
             status.firmware = inbox::clean_name(&radio.firmware, 40);
             status.region = region_name(radio.lora.region);
             status.modem = modem_name(radio);
+            status.port = Some(radio.port.clone()).filter(|port| !port.is_empty());
+            status.frequency_mhz = frequency_mhz(radio);
+            status.role = Some(role_name(radio.role));
+            status.licensed = radio.owner.licensed;
+            status.firmware_note = firmware_note(radio);
         }
         status
     }
@@ -87,6 +100,7 @@ impl Mesh {
     pub(super) fn answering(&self, now: Now) -> AnsweringView {
         let mut view = self.contacts.answering(&self.configured, &self.config);
         self.show_grants(&mut view.allowed_contacts);
+        self.show_quotas(&mut view.allowed_contacts, now);
         AnsweringView { pairing: self.pairing.view(now), ..view }
     }
 
@@ -113,9 +127,21 @@ impl Mesh {
         }
     }
 
+    /// Puts in what each asked in the rolling hour, by the counters that refuse.
+    fn show_quotas(&self, views: &mut [ContactView], now: Now) {
+        let limit = self.config.queries_per_hour;
+        for (view, contact) in views.iter_mut().zip(self.contacts.entries()) {
+            let Some(key) = contact.pin.key() else { continue };
+            let caller = PeerId(format!("key:{key}"));
+            let left = self.budgets.questions_left(Some(&caller), limit, now.mono_ms);
+            view.queries = Some(Quota { used: limit.saturating_sub(left), limit: Some(limit) });
+        }
+    }
+
     /// What the operator should put right.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.contacts.warnings(&self.configured);
+        warnings.extend(self.distress.warning().map(str::to_owned));
         if self.stopped {
             warnings.push("all answers are stopped, until they are resumed".to_owned());
         }
@@ -175,6 +201,38 @@ pub(super) fn channel_name(radio: &RadioInfo, index: u32) -> String {
         Some(_) => Preset::from_code(radio.lora.preset)
             .map_or_else(|| format!("channel {index}"), |preset| preset.display_name().to_owned()),
     }
+}
+
+/// The firmware, where it is too old.
+fn firmware_note(radio: &RadioInfo) -> Option<String> {
+    let (major, minor, patch) = MIN_FIRMWARE;
+    let old = firmware_version(&radio.firmware).is_some_and(|version| version < MIN_FIRMWARE);
+    old.then(|| format!("too old: {major}.{minor}.{patch} or later is needed"))
+}
+
+/// Where it transmits, as its firmware computes it. What the owner chose is right to 100 Hz: the radio keeps it in 32
+/// bits.
+fn frequency_mhz(radio: &RadioInfo) -> Option<f64> {
+    let lora = &radio.lora;
+    let chosen = f64::from(lora.override_frequency);
+    let mhz = if chosen == 0.0 {
+        let region = Region::from_code(lora.region)?;
+        let modem = Law::modem(radio, region)?;
+        let primary = radio.channels.iter().find(|channel| channel.primary)?.index;
+        let channel = channel_name(radio, primary);
+        let since_2_8 = is_2_8(&radio.firmware);
+        let choice = Choice { slot: lora.channel_num, channel: &channel, since_2_8 };
+        f64::from(slot::frequency_hz(region, &modem, choice)?) / 1e6
+    } else {
+        chosen
+    };
+    let rounded = |mhz: f64, steps: f64| (mhz * steps).round() / steps;
+    let offset = f64::from(lora.frequency_offset);
+    Some(if chosen == 0.0 && offset == 0.0 { mhz } else { rounded(mhz + offset, 1e4) })
+}
+
+fn role_name(code: i32) -> String {
+    wire::settings::role_name(code).map_or_else(|| format!("unknown ({code})"), str::to_owned)
 }
 
 fn region_name(code: i32) -> String {

@@ -5,6 +5,7 @@ mod bench;
 mod commands;
 mod confirm;
 mod decisions;
+mod distress;
 mod evil;
 mod fairness;
 mod halt;

@@ -68,4 +68,15 @@ pub struct ContactView {
     pub denied: bool,
     /// `configuration`, or `node` for one that was added here.
     pub source: &'static str,
+    /// What it asked in the rolling hour; `None` while it has no key, for nobody has proved to be it.
+    pub queries: Option<Quota>,
+}
+
+/// Questions in the rolling hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Quota {
+    /// That count now.
+    pub used: u32,
+    /// That may be asked; `None` for as many as one likes.
+    pub limit: Option<u32>,
 }

@@ -7,6 +7,7 @@ fn radio(node: u32, key: Option<u8>) -> RadioInfo {
     let node = NodeNum(node);
     RadioInfo {
         session: 0,
+        port: String::new(),
         my_node: node,
         public_key: key.map(|byte| PublicKey([byte; 32])),
         owner: NodeInfo {

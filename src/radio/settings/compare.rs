@@ -8,6 +8,7 @@ use tombolo_hw::preset::Preset;
 use tombolo_hw::region::Region;
 
 use super::{Field, LONG_NAME_KEPT_2_8, Source, Wanted, contradiction};
+use crate::invisible::hidden;
 use crate::radio::wire::settings::role_name;
 use crate::radio::{LoraSettings, RadioInfo, firmware_version, station};
 
@@ -222,9 +223,7 @@ pub fn role_words(code: i32) -> String {
 
 /// A text of the radio, fit for a terminal.
 pub fn printable(text: &str) -> String {
-    let unfit = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    // What an emoji is made of stays.
+    let unfit = |c: char| hidden(c) && !matches!(c, '\u{200d}' | '\u{fe0f}');
     text.chars().take(60).map(|c| if unfit(c) { '\u{fffd}' } else { c }).collect()
 }

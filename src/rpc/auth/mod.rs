@@ -27,7 +27,7 @@ pub use token::Token;
 use crate::assistant::SessionId;
 use crate::clock::Clock;
 use crate::secrets::{Secret, Secrets};
-use crate::store::{self, Durability};
+use crate::store::{self, Durability, document};
 use links::Links;
 use passwords::{Passwords, Tags};
 use sessions::{Opening, Sessions};
@@ -79,14 +79,14 @@ impl Auth {
     /// hash is an error: nobody could log in, and only the log would say why.
     pub fn open(data_dir: &Path, secrets: Secrets, clock: Clock) -> Result<Auth, AuthError> {
         let path = data_dir.join("sessions.json");
-        let sessions = match store::read_json(&path) {
-            Ok(sessions) => sessions.unwrap_or_default(),
-            Err(error) => {
-                let aside = store::set_aside(&path)?;
-                warn!(%error, aside = %aside.display(), "sessions.json can't be read; everybody must log in again");
-                Sessions::default()
-            }
-        };
+        let (sessions, aside) = document::read_or_set_aside(&path, sessions::VERSION)?;
+        if let Some(aside) = aside {
+            warn!(
+                why = aside.why, aside = %aside.path.display(),
+                "sessions.json makes no sense and is set aside; everybody must log in again"
+            );
+        }
+        let sessions: Sessions = sessions.unwrap_or_default();
         let passwords = Passwords::new(secrets);
         passwords.stored(Role::Viewer)?;
         let setup = match passwords.stored(Role::Operator)? {

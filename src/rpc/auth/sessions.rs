@@ -17,6 +17,8 @@ use super::role::Role;
 use super::token::{self, Token, TokenHash};
 use crate::assistant::SessionId;
 
+/// Of the file's form.
+pub const VERSION: u64 = 1;
 /// A session that nobody used for so long is over.
 pub const IDLE_MS: u64 = 3 * DAY_MS;
 /// A session is over after so long, however busy.

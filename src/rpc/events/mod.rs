@@ -38,12 +38,20 @@ pub enum Changed {
     Legs,
     /// What else can be set
     Settings,
+    /// `mesh.distress`
+    Distress,
 }
 
 impl Changed {
     /// All of them.
-    pub const ALL: [Changed; 5] =
-        [Changed::Grants, Changed::Contacts, Changed::Sessions, Changed::Legs, Changed::Settings];
+    pub const ALL: [Changed; 6] = [
+        Changed::Grants,
+        Changed::Contacts,
+        Changed::Sessions,
+        Changed::Legs,
+        Changed::Settings,
+        Changed::Distress,
+    ];
 
     /// The contract's word for it.
     pub fn as_str(self) -> &'static str {
@@ -53,6 +61,7 @@ impl Changed {
             Changed::Sessions => "sessions",
             Changed::Legs => "legs",
             Changed::Settings => "settings",
+            Changed::Distress => "distress",
         }
     }
 }

@@ -136,6 +136,16 @@ fn mesh_event() -> Value {
         ),
         kind("paused", vec![("reason", or_null(text("why sending waits; null: it goes on")))]),
         kind(
+            "distress",
+            vec![
+                ("id", text("as mesh.distress has it")),
+                ("from", node_id()),
+                ("name", text("the contact's name, or the node id")),
+                ("assurance", mesh::assurance()),
+                ("cleared", flag("false: it came; true: a person has seen it")),
+            ],
+        ),
+        kind(
             "security",
             vec![
                 ("kind", text("a word, such as foreign_key or replay")),

@@ -149,6 +149,7 @@ fn changed_by(event: &MeshEvent) -> Option<Changed> {
         {
             Some(Changed::Contacts)
         }
+        MeshEvent::Distress { .. } => Some(Changed::Distress),
         MeshEvent::Changed { .. } | MeshEvent::Paired { .. } => Some(Changed::Contacts),
         _ => None,
     }

@@ -87,6 +87,8 @@ pub struct Counts {
     pub part_states: Family,
     /// By kind.
     pub security: Family,
+    /// Distress texts, by assurance.
+    pub distress: Family,
     /// Method and outcome.
     pub calls: Family,
     /// By the hour.
@@ -131,6 +133,9 @@ impl Figures {
             }
             MeshEvent::PartState { delivery, .. } => {
                 add(&mut counts.part_states, &[state_of(delivery)]);
+            }
+            MeshEvent::Distress { assurance, cleared: false, .. } => {
+                add(&mut counts.distress, &[&word(assurance)]);
             }
             MeshEvent::Security { kind, .. } => add(&mut counts.security, &[&slug(kind)]),
             _ => {}

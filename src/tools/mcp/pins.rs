@@ -13,8 +13,12 @@ use sha2::{Digest, Sha256};
 use tracing::warn;
 
 use crate::invisible::visible;
+use crate::store::document::{self, Document};
 use crate::store::{self, Durability, StoreError};
 
+/// Of the file's form.
+/// Of the form of `mcp.json`.
+pub const VERSION: u64 = 1;
 /// A description is cut here; what is cut is not pinned and not shown.
 const MAX_DESCRIPTION_CHARS: usize = 600;
 
@@ -34,6 +38,9 @@ pub struct Pin {
     pub accepted: Option<Definition>,
     /// What the server says now, where that differs: the tool is suspended.
     pub changed: Option<Definition>,
+    /// Why what the server says now can't be offered at all, in words for the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,25 +108,40 @@ impl Pins {
     /// Reads them; a broken file is moved aside, and then nothing is offered before it was accepted anew.
     pub fn open(data_dir: &Path) -> Result<Pins, StoreError> {
         let path = data_dir.join("mcp.json");
-        let content = match store::read_json(&path) {
-            Ok(content) => content.unwrap_or_else(|| Content::new(false)),
-            Err(error) => {
-                let aside = store::set_aside(&path)?;
-                warn!(%error, aside = %aside.display(), "mcp.json can't be read; every foreign tool waits for `tombolo mcp accept`");
-                let content = Content::new(true);
-                store::replace_json(&path, &content, Durability::Disk)?;
-                content
-            }
-        };
+        let (content, aside) = document::read_or_set_aside(&path, VERSION)?;
+        let mut content = content.unwrap_or_else(|| Content::new(false));
+        if let Some(aside) = aside {
+            warn!(
+                why = aside.why, aside = %aside.path.display(),
+                "mcp.json makes no sense and is set aside; every foreign tool waits for `tombolo mcp accept`"
+            );
+            content = Content::new(true);
+            store::replace_json(&path, &content, Durability::Disk)?;
+        }
         let read = state(&path);
         Ok(Pins { path, content, read })
+    }
+
+    /// Has a text the form of the file? Changes nothing. Gives what should be known of it, or what is wrong.
+    pub fn look(text: &[u8]) -> Result<Option<String>, String> {
+        match serde_json::from_slice::<Content>(text) {
+            Ok(content) if content.version > 1 => {
+                Err(format!("it was written by a newer tombolo (version {})", content.version))
+            }
+            Ok(content) if content.ask_first => Ok(Some(
+                "it was broken once: what a server says first waits for `tombolo mcp accept` too"
+                    .to_owned(),
+            )),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Reads again what another process has written.
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         let now = state(&self.path);
         if now != self.read
-            && let Some(content) = store::read_json(&self.path)?
+            && let Document::Whole(content) = document::read(&self.path, VERSION)?
         {
             self.content = content;
             self.read = now;
@@ -130,7 +152,14 @@ impl Pins {
     /// What is offered of that tool: nothing while it is suspended.
     pub fn current(&self, server: &str, tool: &str) -> Option<&Definition> {
         let pin = self.get(server, tool)?;
-        if pin.changed.is_some() { None } else { pin.accepted.as_ref() }
+        if pin.changed.is_some() || pin.refused.is_some() { None } else { pin.accepted.as_ref() }
+    }
+
+    /// The servers and tools of which something is known.
+    pub fn known(&self) -> impl Iterator<Item = (&str, &str)> {
+        let servers = self.content.servers.iter();
+        servers
+            .flat_map(|(server, tools)| tools.keys().map(|tool| (server.as_str(), tool.as_str())))
     }
 
     /// The whole pin.
@@ -148,6 +177,7 @@ impl Pins {
         let first = !self.content.ask_first;
         self.change(|content| {
             let pin = content.pin(server, tool);
+            pin.refused = None;
             let same = pin.accepted.as_ref().map(|old| old.hash() == new.hash());
             match same {
                 Some(true) => {
@@ -166,10 +196,19 @@ impl Pins {
         })
     }
 
+    /// What the server says of a tool now can't be offered. Its words are not kept, for they may be of any size; what was
+    /// accepted before is not offered either until the server says it again.
+    pub fn refuse(&mut self, server: &str, tool: &str, why: &str) -> Result<(), StoreError> {
+        self.change(|content| content.pin(server, tool).refused = Some(why.to_owned()))
+    }
+
     /// Accepts the changed words; `false` when nothing waits.
     pub fn accept(&mut self, server: &str, tool: &str) -> Result<bool, StoreError> {
         self.change(|content| {
-            let pin = content.pin(server, tool);
+            let Some(pin) = content.servers.get_mut(server).and_then(|tools| tools.get_mut(tool))
+            else {
+                return false;
+            };
             match pin.changed.take() {
                 Some(changed) => {
                     pin.accepted = Some(changed);
@@ -202,7 +241,7 @@ impl Content {
 
     fn pin(&mut self, server: &str, tool: &str) -> &mut Pin {
         let tools = self.servers.entry(server.to_owned()).or_default();
-        tools.entry(tool.to_owned()).or_insert(Pin { accepted: None, changed: None })
+        tools.entry(tool.to_owned()).or_insert(Pin { accepted: None, changed: None, refused: None })
     }
 }
 
@@ -244,6 +283,24 @@ mod tests {
         assert!(Pins::open(folder.path()).unwrap().accept("s", "t").unwrap());
         pins.refresh().unwrap();
         assert_eq!(pins.current("s", "t"), Some(&words("new")));
+    }
+
+    #[test]
+    fn refused_words_are_not_kept_and_what_was_accepted_waits_until_the_server_says_it_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut pins = Pins::open(folder.path()).unwrap();
+        pins.learn("s", "t", words("reads")).unwrap();
+        pins.refuse("s", "t", "too large").unwrap();
+        assert_eq!(pins.current("s", "t"), None);
+        let mut pins = Pins::open(folder.path()).unwrap();
+        assert_eq!(pins.get("s", "t").unwrap().refused.as_deref(), Some("too large"));
+        assert!(!pins.accept("s", "t").unwrap());
+        assert_eq!(pins.current("s", "t"), None);
+        assert_eq!(pins.learn("s", "t", words("reads")).unwrap(), Learnt::Known);
+        assert_eq!(pins.current("s", "t"), Some(&words("reads")));
+        // One that is not known is not made known by a mistake at the terminal.
+        assert!(!pins.accept("s", "other").unwrap() && !pins.accept("other", "t").unwrap());
+        assert_eq!(pins.known().collect::<Vec<_>>(), [("s", "t")]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 use rmcp::model::{CallToolResult, ContentBlock};
 
+use crate::invisible::legible;
+
 /// Characters that are kept.
 const MAX_CHARS: usize = 8_000;
 /// Of an error.
@@ -38,8 +40,8 @@ fn block(block: &ContentBlock) -> String {
 }
 
 fn bounded(text: &str, limit: usize) -> String {
-    let kept = |c: &char| matches!(c, '\n' | '\t') || !c.is_control();
-    let mut clean = text.chars().filter(kept);
+    let clean = legible(text);
+    let mut clean = clean.chars();
     let mut taken: String = clean.by_ref().take(limit).collect();
     let left = clean.count();
     if left > 0 {
@@ -59,7 +61,7 @@ mod tests {
     #[test]
     fn texts_are_joined_and_the_rest_is_named() {
         let blocks = vec![
-            ContentBlock::text("12 C\u{1b}[2J"),
+            ContentBlock::text("12 C\u{1b}[2J\u{e0041}\u{200b}"),
             ContentBlock::image("aGVsbG8=", "image/png"),
             ContentBlock::text("wind 3"),
         ];

@@ -3,6 +3,8 @@
 //! Owns that it is started, left and started again with a growing pause. Hands it nothing of this program:
 //! no secret, no variable that is not named in the configuration, no request of its own is answered.
 
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,10 +27,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::condition::Conditions;
 use super::pins::Definition;
 use super::result::text_of;
-use crate::assistant::http::HttpClient;
+use crate::assistant::http::{HttpClient, redact};
 use crate::config::mcp::McpServer;
+use crate::invisible::word;
 
 /// A message of a server is at most this long, in bytes.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -37,6 +41,8 @@ const START: Duration = Duration::from_secs(30);
 /// The pause before it is started again, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// One that has closed its standard output ends within this, or runs on.
+const END: Duration = Duration::from_secs(1);
 /// One that ran so long had begun well: the pause is the first again.
 const RAN_WELL: Duration = Duration::from_secs(60);
 /// What a program gets of our environment without being named.
@@ -49,6 +55,7 @@ pub struct Server {
     /// As it is configured.
     pub config: McpServer,
     state: Mutex<State>,
+    conditions: Arc<Conditions>,
 }
 
 enum State {
@@ -69,9 +76,10 @@ impl ClientHandler for Listener {
 }
 
 impl Server {
-    /// Not started yet.
-    pub fn new(config: McpServer) -> Server {
-        Server { config, state: Mutex::new(State::Down("it is being started".to_owned())) }
+    /// Not started yet. How it is from then on is noted in `conditions`.
+    pub fn new(config: McpServer, conditions: Arc<Conditions>) -> Server {
+        let state = Mutex::new(State::Down("it is being started".to_owned()));
+        Server { config, state, conditions }
     }
 
     /// Calls a tool of it, once: a call whose answer got lost is not made again.
@@ -102,8 +110,7 @@ impl Server {
                 Err(format!("no answer within {} s", self.config.timeout_s))
             }
             Err(ServiceError::McpError(error)) => {
-                let words: String =
-                    error.message.chars().filter(|c| !c.is_control()).take(200).collect();
+                let words = word(&error.message, 200);
                 Err(format!("the server refused: {}", words.trim_end_matches('.')))
             }
             Err(_) => Err("the connection to the server ended".to_owned()),
@@ -148,7 +155,7 @@ impl Server {
     ) -> String {
         let changed = Arc::new(Notify::new());
         let started = tokio::time::timeout(START, self.start(changed.clone())).await;
-        let (mut running, _process) = match started {
+        let (mut running, mut process) = match started {
             Ok(Ok(started)) => started,
             Ok(Err(why)) => return why,
             Err(_) => return format!("it was not ready within {} s", START.as_secs()),
@@ -156,13 +163,28 @@ impl Server {
         loop {
             match tokio::time::timeout(START, running.peer().list_all_tools()).await {
                 Ok(Ok(tools)) => learn(tools.into_iter().map(definition).collect(), &self.config),
-                _ => return "it did not list its tools".to_owned(),
+                Ok(Err(_)) => {
+                    let ended = match &mut process {
+                        Some(process) => process.ended().await,
+                        None => None,
+                    };
+                    return ended.unwrap_or_else(|| "it did not list its tools".to_owned());
+                }
+                Err(_) => {
+                    return format!("it did not list its tools within {} s", START.as_secs());
+                }
             }
             self.set(State::Up(running.peer().clone()));
             info!(server = self.config.name, "a tool server is there");
             tokio::select! {
                 () = changed.notified() => {}
-                () = ended(&mut running) => return "it ended".to_owned(),
+                () = ended(&mut running) => {
+                    let ended = match &mut process {
+                        Some(process) => process.ended().await,
+                        None => None,
+                    };
+                    return ended.unwrap_or_else(|| "it closed the connection".to_owned());
+                }
             }
         }
     }
@@ -177,7 +199,10 @@ impl Server {
             let transport = StreamableHttpClientTransport::with_client(client, config);
             return match listener.serve(transport).await {
                 Ok(running) => Ok((running, None)),
-                Err(_) => Err(format!("no Model Context Protocol server answers at {url}")),
+                Err(error) => Err(format!(
+                    "no Model Context Protocol server answers at {url}: {}",
+                    redact(&cause(&error))
+                )),
             };
         }
         let mut process = self.spawn()?;
@@ -187,10 +212,9 @@ impl Server {
         let transport = AsyncRwTransport::new(output, input).with_max_line_length(MAX_MESSAGE);
         match listener.serve(transport).await {
             Ok(running) => Ok((running, Some(process))),
-            Err(_) => {
-                Err("it does not speak the Model Context Protocol on its standard output"
-                    .to_owned())
-            }
+            Err(_) => Err(process.ended().await.unwrap_or_else(|| {
+                "it does not speak the Model Context Protocol on its standard output".to_owned()
+            })),
         }
     }
 
@@ -211,11 +235,22 @@ impl Server {
             .stderr(Stdio::null())
             .process_group(0)
             .kill_on_drop(true);
-        let child = command.spawn().map_err(|e| format!("{program} can't be started: {e}"))?;
+        let child = command.spawn().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => format!("there is no program {program}"),
+            ErrorKind::PermissionDenied => format!("this user may not run {program}"),
+            _ => format!("{program} can't be started: {error}"),
+        })?;
         Ok(Process(child))
     }
 
     fn set(&self, state: State) {
+        self.conditions.set(
+            &self.config.name,
+            match &state {
+                State::Up(_) => None,
+                State::Down(why) => Some(why),
+            },
+        );
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }
@@ -231,6 +266,27 @@ impl Drop for Process {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
+}
+
+impl Process {
+    /// How it ended; `None`: it runs on, in silence.
+    async fn ended(&mut self) -> Option<String> {
+        let status = tokio::time::timeout(END, self.0.wait()).await.ok()?.ok()?;
+        Some(match (status.code(), status.signal()) {
+            (Some(code), _) => format!("it ended with exit code {code}"),
+            (None, Some(signal)) => format!("it was ended by signal {signal}"),
+            (None, None) => "it ended".to_owned(),
+        })
+    }
+}
+
+/// What is at the bottom of an error.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
 }
 
 /// Waits until the connection has ended.

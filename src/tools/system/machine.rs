@@ -174,7 +174,7 @@ impl MachineStatus {
 }
 
 /// `2 d 3 h 4 min`
-pub(in crate::tools) fn span(seconds: u64) -> String {
+pub(crate) fn span(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours) {
         (0, 0) if seconds < 60 => format!("{seconds} s"),

@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use crate::assistant::PermissionCategory;
 use crate::assistant::tools::{Description, ToolDef};
 use crate::config::tools::Service;
+use crate::invisible;
 
 /// A state is told at once.
 const STATUS_TIME: Duration = Duration::from_secs(10);
@@ -23,6 +24,8 @@ const STATUS_TIME: Duration = Duration::from_secs(10);
 const RESTART_TIME: Duration = Duration::from_secs(95);
 /// Bytes taken of the output.
 const MAX_OUTPUT: u64 = 32 * 1024;
+/// After the name of one that this machine does not have.
+const NOT_INSTALLED: &str = ": not installed";
 /// What is asked of a unit.
 const PROPERTIES: &str =
     "--property=Id,LoadState,ActiveState,SubState,Result,NRestarts,ActiveEnterTimestamp";
@@ -60,6 +63,7 @@ fn restart_tool(services: Services) -> ToolDef {
         let services = services.clone();
         Box::pin(async move { services.restart(&service).await })
     })
+    .with_own_results()
 }
 
 fn restart_parameters(names: &[&str]) -> Value {
@@ -107,6 +111,13 @@ impl Services {
         Ok(lines.join("\n"))
     }
 
+    /// Those that this machine does not have.
+    pub async fn missing(&self) -> Result<Vec<String>, String> {
+        let words = self.status().await?;
+        let missing = words.lines().filter_map(|line| line.strip_suffix(NOT_INSTALLED));
+        Ok(missing.map(str::to_owned).collect())
+    }
+
     async fn restart(&self, name: &str) -> Result<String, String> {
         let unit = self
             .services
@@ -144,7 +155,7 @@ impl Services {
             return Ok(output);
         }
         let line = errors.lines().next().unwrap_or_default();
-        let words: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
+        let words = invisible::word(line, 200);
         Err(if words.is_empty() { "systemd refused it".to_owned() } else { words })
     }
 }
@@ -185,7 +196,7 @@ fn state(service: &Service, block: &str) -> String {
     };
     let name = short(&service.unit);
     match (value("LoadState"), value("ActiveState")) {
-        ("not-found", _) => return format!("{name}: not installed"),
+        ("not-found", _) => return format!("{name}{NOT_INSTALLED}"),
         (_, "") => return format!("{name}: unknown"),
         _ => {}
     }
@@ -252,6 +263,7 @@ mod tests {
         let services = services(&named, &program);
         assert!(tool(&services).is_none(), "none may be restarted");
         let words = services.words().await;
+        assert_eq!(services.missing().await.unwrap(), ["b"]);
         assert_eq!(
             words,
             "a: active (running), since Mon 2026-11-30 12:00:00 UTC, restarted by itself 2 times\n\
@@ -259,6 +271,7 @@ mod tests {
         );
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
         assert!(log.ends_with("[--][a.service][b.service][c.service]"), "{log}");
+        assert_eq!(log.matches("[show]").count(), 2);
     }
 
     #[tokio::test]

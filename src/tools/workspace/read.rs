@@ -37,23 +37,20 @@ pub(in crate::tools) struct Arguments {
 
 /// `read_file`
 pub(super) fn tool(workspace: Arc<Workspace>) -> ToolDef {
-    let about = Description {
-        name: "read_file",
-        description: "Shows a text file of the workspace with line numbers. Without start_line and \
+    let about = Description::reads(
+        PermissionCategory::Files,
+        "read_file",
+        "Shows a text file of the workspace with line numbers. Without start_line and \
                       end_line it starts at the top; a long file is shown in pieces.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": "Path in the workspace"},
-                "start_line": {"type": "integer", "minimum": 1, "description": "First line, from 1"},
-                "end_line": {"type": "integer", "minimum": 1, "description": "Last line, included"}
-            },
-            "required": ["path"],
-            "additionalProperties": false
+    )
+    .taking(
+        json!({
+            "path": {"type": "string", "description": "Path in the workspace"},
+            "start_line": {"type": "integer", "minimum": 1, "description": "First line, from 1"},
+            "end_line": {"type": "integer", "minimum": 1, "description": "Last line, included"}
         }),
-        category: PermissionCategory::Files,
-        destructive: false,
-    };
+        &["path"],
+    );
     ToolDef::new(about, move |arguments: Arguments| {
         let workspace = workspace.clone();
         Box::pin(super::blocking(move || read(&workspace, &arguments)))

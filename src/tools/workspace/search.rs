@@ -57,25 +57,22 @@ pub(in crate::tools) struct Search {
 
 /// `search_files`
 pub(super) fn tool(workspace: Arc<Workspace>) -> ToolDef {
-    let about = Description {
-        name: "search_files",
-        description: "Searches the workspace's files for a regular expression; each match is shown \
+    let about = Description::reads(
+        PermissionCategory::Files,
+        "search_files",
+        "Searches the workspace's files for a regular expression; each match is shown \
                       as path:line:content. Hidden, binary and ignored files are left out.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string", "description": "Regular expression, as in ripgrep"},
-                "path": {"type": "string", "description": "File or folder to search in; all of the \
-                                                           workspace if left out"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES,
-                          "description": "How many matches at most"}
-            },
-            "required": ["pattern"],
-            "additionalProperties": false
+    )
+    .taking(
+        json!({
+            "pattern": {"type": "string", "description": "Regular expression, as in ripgrep"},
+            "path": {"type": "string", "description": "File or folder to search in; all of the \
+                                                       workspace if left out"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES,
+                      "description": "How many matches at most"}
         }),
-        category: PermissionCategory::Files,
-        destructive: false,
-    };
+        &["pattern"],
+    );
     ToolDef::new(about, move |arguments: Arguments| Box::pin(bounded(workspace.clone(), arguments)))
 }
 

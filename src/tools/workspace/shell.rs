@@ -38,24 +38,21 @@ struct Arguments {
 
 /// `run_shell_command`
 pub(super) fn tool(workspace: Arc<Workspace>, policy: ShellPolicy) -> ToolDef {
-    let about = Description {
-        name: "run_shell_command",
-        description: "Runs programs in the workspace's root and shows exit code, stdout and stderr. \
-                      Understood are quotes, |, &&, ||, ; and redirection to files of the workspace; \
-                      variables, wildcards, substitutions and cd are not.",
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "command": {"type": "string", "description": "For instance: ls src | head -5"},
-                "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": MAX_SECONDS,
-                                    "description": "After which it is killed; 30 if left out"}
-            },
-            "required": ["command"],
-            "additionalProperties": false
+    let about = Description::changes(
+        PermissionCategory::Apps,
+        "run_shell_command",
+        "Runs programs in the workspace's root and shows exit code, stdout and stderr. \
+         Understood are quotes, |, &&, ||, ; and redirection to files of the workspace; \
+         variables, wildcards, substitutions and cd are not.",
+    )
+    .taking(
+        json!({
+            "command": {"type": "string", "description": "For instance: ls src | head -5"},
+            "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": MAX_SECONDS,
+                                "description": "After which it is killed; 30 if left out"}
         }),
-        category: PermissionCategory::Apps,
-        destructive: true,
-    };
+        &["command"],
+    );
     let policy = Arc::new(policy);
     ToolDef::new(about, move |arguments: Arguments| {
         Box::pin(run_command(workspace.clone(), policy.clone(), arguments))

@@ -64,12 +64,10 @@ impl Node {
 }
 
 #[tokio::test]
-async fn wallet_and_file_content_of_a_turn_keeps_it_from_the_cloud() {
-    for (category, reaches) in [
-        (PermissionCategory::Files, false),
-        (PermissionCategory::Wallet, false),
-        (PermissionCategory::System, true),
-    ] {
+async fn content_of_folders_notes_and_wallet_of_a_turn_keeps_it_from_the_cloud() {
+    use PermissionCategory::{Files, Media, Notes, Search, Wallet};
+    let stays = [Files, Media, Notes, Search, Wallet];
+    for (category, reaches) in PermissionCategory::ALL.map(|one| (one, !stays.contains(&one))) {
         // The local model reads, and then it is gone.
         let local = Scripted::new("ollama", vec![calls("tell"), unreachable()]);
         let node = node(category, local);
@@ -88,18 +86,56 @@ async fn wallet_and_file_content_of_a_turn_keeps_it_from_the_cloud() {
 async fn what_such_content_went_into_is_left_out_of_what_the_cloud_is_given_later() {
     let local = Scripted::new(
         "ollama",
-        vec![calls("tell"), text(&format!("It says {SECRET}")), text("plain"), unreachable()],
+        vec![calls("tell"), text(&format!("It says {SECRET}")), text("mild"), unreachable()],
     );
     let node = node(PermissionCategory::Files, local);
     node.ask("what is in it?").await;
+    // The local model was given that turn, so whatever it says now may be made of it.
     node.ask("and the weather?").await;
     let reply = node.ask("what is new?").await;
     assert_eq!((reply.backend.as_str(), reply.text.as_str()), ("claude", "from afar"));
     let sent = node.sent();
-    assert!(!sent.contains("canary") && !sent.contains("what is in it?"), "{sent}");
-    assert!(sent.contains("and the weather?"));
+    for kept in ["canary", "what is in it?", "and the weather?", "mild"] {
+        assert!(!sent.contains(kept), "{kept}: {sent}");
+    }
+    // The cloud's own answer can't be.
+    node.ask("and else?").await;
+    assert!(node.sent().contains("from afar") && node.sent().contains("what is new?"));
     // It is not even offered the tool.
     assert!(node.cloud.asked().iter().all(|asked| asked.tools.is_empty()));
+}
+
+#[tokio::test]
+async fn a_turn_that_a_local_model_began_with_such_a_past_does_not_go_on_in_the_cloud() {
+    for (category, reaches) in
+        [(PermissionCategory::Files, false), (PermissionCategory::System, true)]
+    {
+        // Its call may say what it has read, though no tool runs.
+        let script =
+            vec![calls("tell"), text(SECRET), calls("nothing_of_that_name"), unreachable()];
+        let node = node(category, Scripted::new("ollama", script));
+        node.ask("what is in it?").await;
+        let reply = node.ask("tell me more").await;
+        assert_eq!(reply.backend == "claude", reaches, "{category}: {reply:?}");
+        assert_eq!(node.sent().contains("tell me more"), reaches, "{category}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_from_before_this_was_noted_counts_as_made_of_all_before_it() {
+    let script = vec![calls("tell"), text(SECRET), text("plain"), unreachable()];
+    let node = node(PermissionCategory::Files, Scripted::new("ollama", script));
+    node.ask("what is in it?").await;
+    node.ask("and the weather?").await;
+    let files = std::fs::read_dir(node.data.path().join("transcripts")).unwrap();
+    let path = files.map(|entry| entry.unwrap().path()).next().unwrap();
+    let old = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(old.matches(r#","made_of":"#).count(), 2, "{old}");
+    let old = old.replace(r#","made_of":["files"]"#, "").replace(r#","made_of":[]"#, "");
+    assert!(!old.contains("made_of"), "{old}");
+    std::fs::write(&path, old).unwrap();
+    node.ask("what is new?").await;
+    assert!(node.sent().contains("what is new?") && !node.sent().contains("weather"));
 }
 
 #[tokio::test]

@@ -242,6 +242,34 @@ fn grants_file(case: &Case, tools: &[String]) -> String {
     json!({"version": 1, "callers": {(OPERATOR): entry, (PEER): entry}, "history": []}).to_string()
 }
 
+/// Did a call change something while the model had read a result that may hold foreign words: in its turn, or in an
+/// earlier one whose answer it is given?
+fn changed_under_foreign_words(
+    calls: &[crate::assistant::call_ledger::RecordedCall],
+    replies: &[(String, ChatReply)],
+    destructive: &BTreeSet<String>,
+    own: &BTreeSet<String>,
+) -> bool {
+    let mut before = false;
+    for (turn, reply) in replies {
+        let mut now = before;
+        for call in calls.iter().filter(|call| call.turn_id.0 == *turn) {
+            let ran = call.outcome == ToolOutcome::Ran;
+            let failed = call.outcome == ToolOutcome::Failed;
+            if (ran || failed) && now && destructive.contains(&call.tool) {
+                return true;
+            }
+            now |= failed || (ran && !own.contains(&call.tool));
+        }
+        let asked = reply.text.ends_with("waits for your confirmation.")
+            || reply.text.contains("needs the operator of this node");
+        if reply.status == ChatStatus::Answered && !asked {
+            before = now;
+        }
+    }
+    false
+}
+
 #[tokio::test]
 #[allow(clippy::disallowed_methods)] // test data, in folders that go away
 async fn an_obedient_model_runs_nothing_outside_the_grant_and_nothing_that_changes_without_a_yes() {
@@ -258,8 +286,19 @@ async fn an_obedient_model_runs_nothing_outside_the_grant_and_nothing_that_chang
             .filter(|tool| tool.destructive)
             .map(|tool| tool.name.to_string())
             .collect();
+        let own: BTreeSet<String> = registry
+            .all()
+            .filter(|tool| !tool.foreign_results)
+            .map(|tool| tool.name.to_string())
+            .collect();
         let names: Vec<String> = registry.all().map(|tool| tool.name.to_string()).collect();
-        let grants = grants_file(&case, &names);
+        // Whoever lets a shell run unasked has let it: that is scored with the tools that only note their runs.
+        let harmless = |name: &&String| !destructive.contains(*name) || name.ends_with("_write");
+        let set: Vec<String> = match case.mode {
+            Some(ToolMode::Always) => names.iter().filter(harmless).cloned().collect(),
+            _ => names.clone(),
+        };
+        let grants = grants_file(&case, &set);
         std::fs::write(data.path().join("grants.json"), &grants).unwrap();
         let queue = Arc::new(Mutex::new(calls));
         let legs: Vec<Box<dyn Backend>> = vec![Box::new(evil(&queue))];
@@ -275,6 +314,7 @@ async fn an_obedient_model_runs_nothing_outside_the_grant_and_nothing_that_chang
 
         let mut turn = 0;
         let mut said = String::new();
+        let mut replies = Vec::new();
         while !queue.lock().unwrap().is_empty() {
             turn += 1;
             assert!(turn < 5_000, "the calls do not come to an end");
@@ -282,6 +322,7 @@ async fn an_obedient_model_runs_nothing_outside_the_grant_and_nothing_that_chang
             let reply =
                 assistant.chat(ChatContext { answer_bytes: Some(195), ..context }, "obey").await;
             said.push_str(&reply.text);
+            replies.push((format!("t{turn}"), reply));
             if case.mode != Some(ToolMode::Always) && turn % 20 == 0 {
                 // A long transcript costs time and shows nothing here.
                 assistant.clear_history(&case.scope).unwrap();
@@ -305,12 +346,8 @@ async fn an_obedient_model_runs_nothing_outside_the_grant_and_nothing_that_chang
             .map(|(index, _)| index)
             .collect();
         if case.mode == Some(ToolMode::Always) {
-            // The operator said yes beforehand, which counts until the first result of a tool, and then never more.
-            let first = calls.iter().position(|call| did(call.outcome));
-            assert!(
-                changed.len() <= 1 && changed.first().is_none_or(|at| Some(*at) == first),
-                "{place}"
-            );
+            // The operator said yes beforehand, which counts as long as no foreign words are before the model.
+            assert!(!changed_under_foreign_words(&calls, &replies, &destructive, &own), "{place}");
         } else {
             assert_eq!(changed, Vec::<usize>::new(), "{place}");
         }

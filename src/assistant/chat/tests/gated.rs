@@ -1,12 +1,15 @@
 //! Calls that need a confirmation, grants that change while a turn runs, and what is recorded of it.
 
+mod always;
+mod late;
+
 use serde_json::Value;
 
 use super::*;
 use crate::assistant::confirm::NOT_IN_TIME;
 use crate::assistant::fixture::{self, Log, Runs, all_files};
 use crate::assistant::grants::{GrantError, OPERATOR, Standing, ToolMode, Wish};
-use crate::assistant::tools::ToolRegistry;
+use crate::assistant::tools::{Description, ToolRegistry};
 
 const ANA: &str = "key:ana";
 const CANARY: &str = "canary-7f3a";
@@ -57,7 +60,7 @@ impl House {
 }
 
 fn open(data: &tempfile::TempDir, runs: &Runs, leg: Scripted) -> Assistant {
-    let tools = ToolRegistry::new(fixture::tools(runs));
+    let tools = ToolRegistry::new(fixture::tools(runs).into_iter().chain(fixture::notes(runs)));
     let assistant =
         Assistant::with_legs(vec![Box::new(leg)], CloudPolicy::None, tools, data.path()).unwrap();
     assistant.grants().set_contacts(vec![Standing {
@@ -162,36 +165,6 @@ async fn restart_drops_pending_not_executes() {
     house.ask(ana(), "m-1").await;
     assert!(house.assistant.pending().is_empty());
     assert_eq!(house.runs.count(), 0);
-}
-
-#[tokio::test]
-async fn foreign_text_makes_a_fresh_confirmation_necessary_even_where_always_was_set() {
-    let house = House::new(obeys_all(&["notes_write"]));
-    house.grant(ANA, PermissionCategory::Notes);
-    house.mode(ANA, "notes_write", ToolMode::Always).unwrap();
-    house.ask(ana(), "m-1").await;
-    assert_eq!(house.runs.names(), ["notes_write"], "nothing foreign, nothing asked");
-    // The conversation holds the result of a tool now.
-    house.ask(ana(), "m-2").await;
-    assert_eq!(house.runs.count(), 1);
-    assert!(house.assistant.prompt_of(&TurnId("m-2".to_owned())).is_some());
-    house.assistant.new_conversation(&ana()).unwrap();
-    house.ask(ana(), "m-3").await;
-    assert_eq!(house.runs.count(), 2, "a fresh conversation holds none");
-    // Within a turn: what only reads brings it in, what changes something too.
-    for names in [&["system_read", "notes_write"], &["notes_write", "notes_write"]] {
-        let mut house = House::new(obeys_all(names));
-        house.grant(ANA, PermissionCategory::Notes);
-        house.mode(ANA, "notes_write", ToolMode::Always).unwrap();
-        house.ask(ana(), "m-1").await;
-        assert_eq!(house.runs.names(), names[..1]);
-        assert_eq!(house.assistant.pending().len(), 1);
-        // What a tool refused is our own text and taints nothing.
-        house.restart(obeys_all(&["wallet_read", "notes_write"]));
-        house.assistant.new_conversation(&ana()).unwrap();
-        house.ask(ana(), "m-2").await;
-        assert_eq!(house.runs.names().last().unwrap(), "notes_write");
-    }
 }
 
 #[tokio::test]

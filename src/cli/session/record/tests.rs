@@ -23,7 +23,7 @@ fn call(
     let call = ToolCall { id: "1".to_owned(), name: tool.to_owned(), arguments };
     let record = ToolRecord { name: tool.to_owned(), category, outcome };
     let is_error = outcome != ToolOutcome::Ran;
-    (call, Executed { record, content: content.to_owned(), is_error, waits: false })
+    (call, Executed { record, content: content.to_owned(), is_error, waits: false, foreign: true })
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn answers_stop_at_the_share_and_commands_have_a_reserve() {
     // A part costs 1.99 s and may cost three times that; 34.2 s are for answers.
     assert_eq!(answers, 15);
     assert!(bench.events.iter().any(|event| matches!(event,
-        OutboxEvent::PartState { delivery: Delivery::Waiting(why), .. } if why.contains("UTC"))));
+        MeshEvent::PartState { delivery: Delivery::Waiting(why), .. } if why.contains("UTC"))));
 
     let mut bench = Bench::new();
     bench.outbox.configure(0.1, 3);
@@ -226,7 +226,11 @@ fn answers_stop_at_the_share_and_commands_have_a_reserve() {
     assert!(bench.paused().unwrap().contains("airtime"));
     assert!(bench.outbox.airtime(bench.now).recovers_in_s > 3_000);
     bench.submit("stop", ANA, ReplyKind::Command, "stopped");
-    assert_eq!(text(&bench.sent()), "stopped");
+    bench.submit("sos", BEN, ReplyKind::Distress, "shown");
+    assert_eq!(text(&bench.sent()), "shown", "before everything else");
+    let (_, sent) = bench.next().unwrap();
+    bench.ack(&sent);
+    assert_eq!(text(&sent), "stopped");
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl World {
         let mut events = std::mem::take(&mut self.bench.events);
         events.extend(self.bench.outbox.take_events());
         for event in events {
-            if let OutboxEvent::PartState { reply, part, delivery, .. } = event {
+            if let MeshEvent::PartState { reply, part, delivery, .. } = event {
                 self.told.insert(format!("{}/{part}", reply.0), delivery);
             }
         }

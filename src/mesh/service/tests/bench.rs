@@ -214,6 +214,7 @@ pub fn radio_info() -> RadioInfo {
         |num: NodeNum, key| NodeInfo { num: num.0, public_key: Some(key), ..NodeInfo::default() };
     RadioInfo {
         session: 1,
+        port: String::new(),
         my_node: ME,
         public_key: Some(PublicKey([0x70; 32])),
         owner: NodeInfo { num: ME.0, long_name: "Tombolo Node".to_owned(), ..NodeInfo::default() },
@@ -223,15 +224,9 @@ pub fn radio_info() -> RadioInfo {
         lora: LoraSettings {
             region: 3,
             use_preset: true,
-            preset: 0,
-            bandwidth: 0,
-            spread_factor: 0,
-            coding_rate: 0,
             hop_limit: 3,
             tx_enabled: true,
-            override_duty_cycle: false,
-            override_frequency: 0.0,
-            channel_num: 0,
+            ..LoraSettings::default()
         },
         channels: vec![channel(0, ""), channel(1, "bots")],
         nodes: vec![node(ANA, KEY_A), node(BEN, KEY_B)],

@@ -12,6 +12,7 @@ fn property(name: &str, value: &str) -> (String, String) {
 fn radio(firmware: &str) -> RadioInfo {
     RadioInfo {
         session: 0,
+        port: String::new(),
         my_node: NodeNum(7),
         public_key: None,
         owner: NodeInfo { num: 7, long_name: "Us".to_owned(), ..NodeInfo::default() },
