@@ -57,7 +57,7 @@ function legList(assistant) {
         element('span', { class: 'leg-name' }, capital(legName(leg.name))),
         badge(TONES.get(leg.state) ?? 'plain', leg.rests_for_s ? `${word}, ${duration(leg.rests_for_s * 1000)}` : word),
         leg.name === 'ollama' && (assistant.models ?? []).length > 0 && models(assistant),
-        typeof leg.median_ms === 'number' && element('span', { class: 'leg-detail' }, `answers in about ${duration(leg.median_ms)}`),
+        typeof leg.median_ms === 'number' && element('span', { class: 'leg-detail' }, leg.median_ms < 1000 ? 'answers within a second' : `answers in about ${duration(leg.median_ms)}`),
         leg.reason && element('span', { class: 'leg-detail' }, visibleText(leg.reason, 200)),
       ),
     );

@@ -53,7 +53,7 @@ function about({ storage, clock, backup, version, uptime_s: up }) {
 /** @param {NonNullable<SystemInfo['clock']>} clock */
 function timekeeper({ source, synchronised }) {
   const keeper = source === 'none' ? '' : ` by ${source === 'kernel' ? 'the system' : visibleName(source, 24)}`;
-  return synchronised ? `synchronised${keeper}` : badge('wait', source === 'none' ? 'nobody keeps it right' : `not yet synchronised${keeper}`);
+  return synchronised ? `synchronised${keeper}` : badge('wait', source === 'none' ? 'not synchronised: nobody sets it' : `not yet synchronised${keeper}`);
 }
 
 /** @param {number} seconds by which the radio's clock is ahead */

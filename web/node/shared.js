@@ -43,6 +43,7 @@ export class SharedStream {
   #ended = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #election;
+  #insisted = false;
   /** @type {ReturnType<typeof setInterval> | undefined} */
   #beat;
   #leaving = new AbortController();
@@ -81,7 +82,7 @@ export class SharedStream {
   /** Gives the line back until `wake`: a page that nobody looks at needs none. What others hand on is taken all the same. */
   rest() {
     this.#rests = true;
-    clearTimeout(this.#election);
+    this.#withdraw();
     this.#resign();
   }
 
@@ -89,7 +90,7 @@ export class SharedStream {
     this.#ended = true;
     this.#resign();
     clearInterval(this.#beat);
-    clearTimeout(this.#election);
+    this.#withdraw();
     this.#leaving.abort();
     this.#channel?.close();
     this.#channel = null;
@@ -100,14 +101,30 @@ export class SharedStream {
    * @param {number} wait milliseconds for an answer
    */
   #elect(wait) {
-    clearTimeout(this.#election);
     if (this.#channel === null) return this.#lead();
     this.#say({ kind: 'ask' });
+    this.#stand(wait);
+  }
+
+  /** @param {number} wait milliseconds until this tab takes the line */
+  #stand(wait) {
+    clearTimeout(this.#election);
     // Spread, so that of several tabs one is first.
-    this.#election = setTimeout(() => this.#lead(), wait * (1 + Math.random()));
+    this.#election = setTimeout(() => {
+      this.#election = undefined;
+      this.#lead();
+    }, wait * (1 + Math.random()));
+  }
+
+  /** Does not take it after all: another has it, or nobody looks at this tab. */
+  #withdraw() {
+    clearTimeout(this.#election);
+    this.#election = undefined;
+    this.#insisted = false;
   }
 
   #lead() {
+    this.#withdraw();
     if (this.#ended || this.#rests || this.#own !== null) return;
     this.#leader = '';
     this.#own = new EventStream({
@@ -158,7 +175,7 @@ export class SharedStream {
     this.#leader = '';
     this.#become('connecting');
     // Those that are looked at are first.
-    if (!this.#rests) this.#elect(document.hidden ? 10 * ANSWER_MS : ANSWER_MS / 3);
+    if (!this.#rests) this.#elect(document.hidden ? 10 * ANSWER_MS : ANSWER_MS);
   }
 
   /** @param {unknown} said */
@@ -166,7 +183,16 @@ export class SharedStream {
     if (!isRecord(said) || typeof said.from !== 'string') return;
     const { from, kind, state, boot, name, data, id } = /** @type {Said} */ (said);
     if (kind === 'ask') {
-      if (this.#own === null) return;
+      if (this.#own === null) {
+        // Of those that would take it, the first by name does; it says once more that it is there.
+        if (this.#election === undefined) return;
+        if (from < this.#me) this.#stand(2 * ANSWER_MS);
+        else if (!this.#insisted) {
+          this.#insisted = true;
+          this.#say({ kind: 'ask' });
+        }
+        return;
+      }
       // Who asks may know that the node is there again.
       if (this.#state !== 'live') this.#own.wake();
       return this.#say(this.#claim());
@@ -180,7 +206,7 @@ export class SharedStream {
         // What came on the other line meanwhile is asked for.
         this.#become('connecting');
       }
-      clearTimeout(this.#election);
+      this.#withdraw();
       this.#leader = from;
       this.#heardAt = Date.now();
       if (isRecord(boot) && boot.boot !== this.#boot?.boot) {

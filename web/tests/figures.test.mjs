@@ -88,7 +88,7 @@ describe('the figures of the node', { skip: missing || onMock }, () => {
 
   test('a clock that nobody keeps, a radio that is far off and a backup that is old or missing stand out', async () => {
     for (const [change, words] of /** @type {[(world: World) => void, RegExp][]} */ ([
-      [({ info }) => void (info.clock = { source: 'none', synchronised: false, radio_drift_s: null }), /nobody keeps it right/],
+      [({ info }) => void (info.clock = { source: 'none', synchronised: false, radio_drift_s: null }), /nobody sets it/],
       [({ info }) => void (info.clock = { source: 'timesyncd', synchronised: false, radio_drift_s: null }), /not yet synchronised by timesyncd/],
       [({ info }) => void (info.clock = { source: 'chrony', synchronised: true, radio_drift_s: 30 }), /30 s ahead/],
       [({ info }) => void (info.backup = null), /none yet: tombolo backup FOLDER/],

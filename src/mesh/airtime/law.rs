@@ -266,8 +266,8 @@ impl Air {
         let mut notes = Vec::new();
         if fresh(self.sent, now).is_none() && fresh(self.channel, now).is_none() {
             notes.push(
-                "no telemetry from the radio: own ledger and share alone count, and how busy the \
-                 channel is is not known"
+                "no telemetry from the radio: only own ledger and share count, and nobody knows how busy \
+                 the channel is"
                     .to_owned(),
             );
         }
