@@ -95,8 +95,8 @@ describe('many tabs', { skip: missing }, () => {
     /** @type {string[]} */
     const asked = [];
     for (const page of tabs) page.on('request', (request) => request.url().endsWith('/events') && asked.push(request.headers()['last-event-id'] ?? ''));
-    await gone?.close();
     open.clear();
+    await gone?.close();
     await waitFor(() => lines > before && open.size === 1);
     assert.match(asked[0] ?? '', /-\d+$/, 'it says what it has seen');
     const [first] = tabs;
