@@ -118,6 +118,7 @@ fn context(turn: &str) -> ChatContext {
         turn_id: TurnId(turn.to_owned()),
         cancel: CancellationToken::new(),
         answer_bytes: None,
+        quotes: None,
     }
 }
 

@@ -54,7 +54,8 @@ pub struct Kept {
     pub whole_past: CategorySet,
     /// The categories of the tools that have run in this turn.
     pub seen: CategorySet,
-    /// What went into the entries that a leg of this turn was given: its words may be made of them.
+    /// What went into the entries that a leg of this turn was given, and into what the question repeats: its words may be
+    /// made of them.
     pub made_of: CategorySet,
 }
 
@@ -197,7 +198,8 @@ impl<'a> Walk<'a> {
         let (tools, history) = self.kept.public(request);
         let request = Request { tools: &tools, history: &history, ..request };
         if let Some((log, turn)) = &self.record {
-            let leaving = Leaving::of(turn, leg.backend.name(), &history, &self.kept.seen);
+            let held = self.kept.seen.union(&self.kept.made_of).copied().collect();
+            let leaving = Leaving::of(turn, leg.backend.name(), &history, &held);
             let bytes = leg.backend.size(request);
             if let Err(error) = log.add(leaving.bytes(bytes)) {
                 warn!(%error, source = %error.source, "what leaves can't be written down");
