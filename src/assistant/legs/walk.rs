@@ -154,11 +154,14 @@ impl<'a> Walk<'a> {
         request: Request<'_>,
     ) -> Result<BackendTurn, BackendError> {
         let backend = &leg.backend;
-        if backend.is_cloud() && !self.cloud {
-            let words = "this caller's questions don't go to the cloud".to_owned();
-            return Err(BackendError::Unconfigured(words));
+        let barred = || backend.is_cloud() && !self.cloud;
+        let not_there = "this caller's questions don't go to the cloud";
+        if barred() {
+            return Err(BackendError::Unconfigured(not_there.to_owned()));
         }
         let asked = match leg.available().await {
+            // Some say only now where they send what they are asked.
+            Ok(_) if barred() => return Err(BackendError::Unconfigured(not_there.to_owned())),
             Ok(capabilities) if capabilities.tools || request.tools.is_empty() => {
                 let within = self.share_of_time().await;
                 if backend.is_cloud() {
@@ -215,8 +218,8 @@ impl<'a> Walk<'a> {
         let left = self.deadline?.saturating_duration_since(Instant::now());
         for index in self.order.iter().skip(self.next + 1) {
             let leg = self.legs.legs.get(*index)?;
-            let barred = leg.backend.is_cloud() && (!self.cloud || self.kept.holds().is_some());
-            if !leg.is_offline() && !barred && leg.backend.available().await.is_ok() {
+            let open = || !leg.backend.is_cloud() || (self.cloud && self.kept.holds().is_none());
+            if !leg.is_offline() && open() && leg.backend.available().await.is_ok() && open() {
                 return Some(left / 4 * 3);
             }
         }
