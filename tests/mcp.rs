@@ -354,7 +354,7 @@ async fn a_server_that_never_comes_to_an_end_is_left_with_the_reason() {
         let script = SERVER.replace(before, &format!("{does}\n    {before}"));
         std::fs::write(toy.path("server.sh"), script).unwrap();
         let world = world_with(&toy.config()).await;
-        let begun = std::time::Instant::now();
+        let begun = tokio::time::Instant::now();
         while !list(&world).contains(words) {
             assert!(begun.elapsed().as_secs() < 20, "{}", list(&world));
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
