@@ -7,7 +7,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -172,15 +172,9 @@ pub fn last(data_dir: &Path) -> Result<Option<Note>, StoreError> {
     }
 }
 
-/// Whoever makes the copy, the daemon must be able to read the note: it belongs to the folder's owner.
 fn note(data: &Path, folder: &Path, unix_ms: u64) -> Result<(), StoreError> {
-    let path = data.join(NOTE);
     let note = Note { version: VERSION, at: unix_ms, folder: folder.to_owned() };
-    store::replace_json(&path, &note, Durability::Disk)?;
-    let owner = fs::metadata(data).map(|facts| (facts.uid(), facts.gid()));
-    let given =
-        owner.and_then(|(user, group)| std::os::unix::fs::chown(&path, Some(user), Some(group)));
-    given.map_err(|source| StoreError { doing: "giving to the folder's owner", path, source })
+    store::replace_json(&data.join(NOTE), &note, Durability::Disk)
 }
 
 /// What was copied so far.

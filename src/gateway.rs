@@ -355,7 +355,10 @@ fn lock(data_dir: &Path) -> Result<File> {
         .write(true)
         .mode(0o600)
         .open(&path)
-        .with_context(|| format!("opening {}", path.display()))?;
+        .with_context(|| {
+            format!("this user can't write to the data folder: opening {}", path.display())
+        })?;
+    store::give_to_owner(&file, data_dir);
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => bail!(

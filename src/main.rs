@@ -26,8 +26,7 @@ fn main() -> ExitCode {
         Command::Man(args) => tombolo::cli::completions::man(args),
     };
     result.unwrap_or_else(|error| {
-        // The chain, once, at the top.
-        eprintln!("tombolo: {error:#}");
+        eprintln!("tombolo: {}", tombolo::cli::whole(&error));
         ExitCode::FAILURE
     })
 }

@@ -50,11 +50,29 @@ pub fn private_dir(path: &Path) -> Result<(), StoreError> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(StoreError::at("creating folder", path))
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    created.map_err(StoreError::at("creating folder", path))?;
+    if let (Some(above), Ok(made)) = (path.parent(), File::open(path)) {
+        give_to_owner(&made, above);
+    }
+    Ok(())
+}
+
+/// What root makes belongs to the owner of the folder that it lies in, as all else there: whoever sets something with
+/// `sudo` must not keep the daemon from reading it. Nothing changes where the system doesn't let root give it away, nor
+/// for any other user.
+pub fn give_to_owner(file: &File, folder: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let (Ok(owner), Ok(made)) = (fs::metadata(folder), file.metadata()) else { return };
+    // A second name may lie anywhere: such a file was not made here.
+    let ours = made.uid() == 0 && (made.is_dir() || made.nlink() == 1);
+    if ours && owner.uid() != 0 {
+        let _ = std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid()));
+    }
 }
 
 /// Closes a folder to everyone but its owner, where it is not. True if it had to be.
@@ -97,6 +115,9 @@ pub fn replace(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), 
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(&sibling)?;
+        if let Some(folder) = path.parent() {
+            give_to_owner(&file, folder);
+        }
         file.write_all(bytes)?;
         if durability == Durability::Disk {
             file.sync_all()?;
@@ -243,6 +264,9 @@ impl Journal {
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)
             .map_err(StoreError::at("opening", path))?;
+        if let Some(folder) = path.parent() {
+            give_to_owner(&file, folder);
+        }
         let torn = is_torn(&file).map_err(StoreError::at("reading", path))?;
         if torn {
             file.write_all(b"\n").map_err(StoreError::at("writing", path))?;
@@ -317,6 +341,29 @@ mod tests {
         assert_eq!(read_json::<Vec<i32>>(&path).unwrap(), Some(vec![3]));
         assert!(is_private(&path).unwrap());
         assert_eq!(json_files(folder.path()).unwrap(), vec![path]);
+    }
+
+    #[test]
+    fn what_root_writes_belongs_to_the_owner_of_the_folder() {
+        use std::os::unix::fs::MetadataExt as _;
+        if !rustix::process::geteuid().is_root() {
+            println!("not run: only root can give files away");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        std::os::unix::fs::chown(&data, Some(4711), Some(4712)).unwrap();
+        replace(&data.join("a.json"), b"{}", Durability::Process).unwrap();
+        Journal::open(&data.join("a.log")).unwrap().append("x", Durability::Process).unwrap();
+        private_dir(&data.join("b")).unwrap();
+        replace(&data.join("b/c"), b"{}", Durability::Disk).unwrap();
+        for name in ["a.json", "a.log", "b", "b/c"] {
+            let facts = fs::metadata(data.join(name)).unwrap();
+            assert_eq!((facts.uid(), facts.gid()), (4711, 4712), "{name}");
+        }
+        private_dir(&folder.path().join("ours")).unwrap();
+        assert_eq!(fs::metadata(folder.path().join("ours")).unwrap().uid(), 0);
     }
 
     #[test]

@@ -371,3 +371,32 @@ pub fn one_call(id: &str, raw: Option<Value>) -> Vec<Turn> {
     });
     history
 }
+
+#[tokio::test]
+async fn a_model_that_ollama_runs_elsewhere_is_in_a_cloud_whatever_its_name() {
+    let server = ScriptedOllama::start().await;
+    let named = |model: &str| {
+        let config =
+            OllamaConfig { url: server.url(), model: model.to_owned(), ..OllamaConfig::default() };
+        Ollama::new(&config)
+    };
+    for (model, cloud) in [
+        ("toy", false),
+        ("toy:7b", false),
+        ("cloud", false),
+        ("cloudy:7b", false),
+        ("toy:cloud", true),
+        ("gpt-oss:120b-cloud", true),
+        ("hf.co/me/toy:Cloud", true),
+    ] {
+        assert_eq!(named(model).is_cloud(), cloud, "{model}");
+    }
+    // A copy of one has any name; the server says whose it is.
+    let leg = named("toy");
+    server.set_show(
+        200,
+        json!({"remote_host": "https://ollama.com:443", "remote_model": "gpt-oss:120b"}),
+    );
+    leg.available().await.unwrap();
+    assert!(leg.is_cloud());
+}

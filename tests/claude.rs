@@ -286,6 +286,7 @@ async fn operator_asks(assistant: &tombolo::assistant::Assistant) -> tombolo::as
         turn_id: TurnId("t-1".to_owned()),
         cancel: tokio_util::sync::CancellationToken::new(),
         answer_bytes: None,
+        quotes: None,
     };
     assistant.chat(context, "What is new?").await
 }

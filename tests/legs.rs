@@ -6,7 +6,10 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use tombolo::assistant::backends::Backend;
+use tombolo::assistant::backends::ollama::Ollama;
 use tombolo::assistant::models::ModelError;
+use tombolo::assistant::tools::ToolRegistry;
 use tombolo::assistant::{
     Assistant, CallerScope, ChatContext, ChatReply, ChatStatus, PermissionCategory, SessionId,
     TurnId,
@@ -118,6 +121,7 @@ fn context(turn: &str) -> ChatContext {
         turn_id: TurnId(turn.to_owned()),
         cancel: CancellationToken::new(),
         answer_bytes: None,
+        quotes: None,
     }
 }
 
@@ -286,4 +290,27 @@ async fn a_model_is_chosen_over_the_configurations_and_past_a_restart() {
     assert_eq!(model(&assistant).await.1, "configuration");
     std::fs::write(node.data.path().join("settings.json"), "{\"model\":").unwrap();
     assert_eq!(model(&node.assistant()).await, ("toy".to_owned(), "configuration"));
+}
+
+#[tokio::test]
+async fn what_the_cloud_may_not_have_is_not_sent_to_a_model_that_ollama_runs_elsewhere() {
+    for (show, model) in [
+        (json!({"remote_host": "https://ollama.com:443", "capabilities": ["tools"]}), "toy"),
+        (json!({"capabilities": ["tools"]}), "toy:cloud"),
+    ] {
+        let server = ScriptedOllama::start().await;
+        server.set_show(200, show);
+        let ollama =
+            OllamaConfig { url: server.url(), model: model.to_owned(), ..OllamaConfig::default() };
+        for (cloud, sent) in [(CloudPolicy::None, 0), (CloudPolicy::All, 1)] {
+            let data = tempfile::tempdir().unwrap();
+            let legs: Vec<Box<dyn Backend>> = vec![Box::new(Ollama::new(&ollama))];
+            let assistant =
+                Assistant::with_legs(legs, cloud, ToolRegistry::default(), data.path()).unwrap();
+            assistant.chat(context("t"), "a question").await;
+            let chats = server.requests().into_iter().filter(|asked| asked.path == "/api/chat");
+            assert_eq!(chats.count(), sent, "{model} {cloud:?}");
+            assert_eq!(data.path().join("cloud.log").exists(), sent > 0, "{model} {cloud:?}");
+        }
+    }
 }

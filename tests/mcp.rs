@@ -341,6 +341,44 @@ async fn the_list_says_why_a_server_or_a_tool_is_not_there() {
 }
 
 #[tokio::test]
+async fn a_server_that_never_comes_to_an_end_is_left_with_the_reason() {
+    let pages = r#"*'"method":"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[],"nextCursor":"%s"}}\n' "$id" "$id" ;;"#;
+    let asks = r#"*'"method":"notifications/initialized"'*)
+        while :; do printf '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}\n'; done ;;"#;
+    for (does, words) in [
+        (pages, "its list of tools has more than 16 pages"),
+        (asks, "it asked for more than 600 things within 60 s"),
+    ] {
+        let toy = Toy::new();
+        let before = r#"*'"method":"tools/list"'*)"#;
+        let script = SERVER.replace(before, &format!("{does}\n    {before}"));
+        std::fs::write(toy.path("server.sh"), script).unwrap();
+        let world = world_with(&toy.config()).await;
+        let begun = tokio::time::Instant::now();
+        while !list(&world).contains(words) {
+            assert!(begun.elapsed().as_secs() < 20, "{}", list(&world));
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        drop(world);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_changes_its_tools_all_the_time_is_asked_for_them_ever_more_seldom() {
+    let toy = Toy::new();
+    let before = r#"*'"method":"tools/list"'*)"#;
+    let after = format!(
+        "{before}\n      echo x >> lists\n      printf '{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}}\\n'"
+    );
+    std::fs::write(toy.path("server.sh"), SERVER.replace(before, &after)).unwrap();
+    let world = world_with(&toy.config()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let lists = toy.lines("lists").len();
+    assert!((2..=5).contains(&lists), "{lists}");
+    drop(world);
+}
+
+#[tokio::test]
 async fn a_streamable_http_server_is_a_source_too() {
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
     let log = seen.clone();

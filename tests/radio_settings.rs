@@ -112,3 +112,20 @@ async fn the_simulator_says_both_ways_to_reach_it() {
     let said = err(&output);
     assert!(said.contains("--listen <ADDR>") && said.contains("--pty"), "{said}");
 }
+
+#[tokio::test]
+async fn the_simulated_radio_needs_no_acceptance_and_a_file_is_no_radio() {
+    let machine = Machine::new("[radio]\nport = \"sim\"\n");
+    let accepted = machine.run(&["radio", "accept"]).await;
+    assert!(
+        accepted.status.success() && out(&accepted).contains("Nothing to do"),
+        "{}",
+        err(&accepted)
+    );
+    let file = machine.run(&["radio", "info", "--port", "/dev/null"]).await;
+    assert!(
+        err(&file).contains("/dev/null is no serial port: `tombolo radio list`"),
+        "{}",
+        err(&file)
+    );
+}

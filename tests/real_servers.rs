@@ -174,6 +174,7 @@ async fn whole_turns_with_a_tool_run_over_both_forms() {
             turn_id: TurnId(turn.to_owned()),
             cancel: CancellationToken::new(),
             answer_bytes: None,
+            quotes: None,
         };
         // The second turn carries the first one along.
         for turn in ["1", "2"] {

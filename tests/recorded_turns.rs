@@ -65,6 +65,7 @@ impl Node {
             turn_id: TurnId("t".to_owned()),
             cancel: CancellationToken::new(),
             answer_bytes: None,
+            quotes: None,
         };
         self.assistant.chat(context, "What is the weather in Paris?").await
     }

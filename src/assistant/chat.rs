@@ -272,8 +272,14 @@ impl Assistant {
         let scope = &self.guard.grants.usable(context.scope.clone());
         let registry = self.registry();
         let offered = self.guard.without_never(registry.clone(), scope);
-        let Given { turns: mut history, categories } =
-            scope.history_key().map_or_else(Given::default, |key| self.history.given(&key));
+        let key = scope.history_key();
+        let Given { turns: mut history, categories, foreign: mut tainted } =
+            key.as_ref().map_or_else(Given::default, |key| self.history.given(key));
+        // Who has no transcript has no tools, so nothing but words went into an answer.
+        let quoted = key.as_ref().zip(context.quotes.as_ref());
+        let quoted = quoted.map(|(key, turn)| self.history.went_into(key, turn));
+        let quotes_foreign = quoted.as_ref().is_some_and(|quoted| quoted.foreign);
+        tainted |= quotes_foreign;
         history.push(Turn::User(question.to_owned()));
         let tools = !offered.offered_to(scope).is_empty();
         let system = prompt::system(scope, context.answer_bytes, tools);
@@ -282,11 +288,11 @@ impl Assistant {
         let deadline = Instant::now() + self.turn.unwrap_or(usual);
         let ledger = Ledger::default();
         let watchers = Both(&ledger, observer);
-        let tainted = scope.history_key().is_some_and(|key| self.history.has_foreign_text(&key));
         let gate = self.guard.turn(scope, &context.turn_id, context.answer_bytes, tainted);
         let mut walk = setup.legs.select_backend(setup.may_use_cloud(scope));
         walk.deadline = Some(deadline);
         walk.kept = kept_of(&registry, &setup.kept, &categories);
+        walk.kept.made_of.extend(quoted.into_iter().flat_map(|quoted| quoted.categories));
         walk.record = Some((&self.cloud_log, context.turn_id.clone()));
         let ended = {
             let rules = Rules {
@@ -317,7 +323,7 @@ impl Assistant {
                 (ChatReply { status, text, backend: String::new(), tools, reasons }, false)
             }
         };
-        (reply, foreign, made_of)
+        (reply, foreign || quotes_foreign, made_of)
     }
 
     /// The caller's own transcript, oldest first; nothing else can be asked for.

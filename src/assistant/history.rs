@@ -17,7 +17,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::backends::Turn;
-use super::caller::{CategorySet, HistoryKey};
+use super::caller::{CategorySet, HistoryKey, PermissionCategory};
 use super::{ChatStatus, TurnId};
 use crate::clock;
 use crate::store::{self, Durability, Journal, StoreError};
@@ -40,6 +40,19 @@ pub struct Given {
     pub turns: Vec<Turn>,
     /// For each of these: the categories of the tools whose results went into it.
     pub categories: Vec<CategorySet>,
+    /// There may be text in it that neither the caller nor the operator nor we wrote: an answer after the result of a tool
+    /// that reads such text, or a summary of such answers. Where a file doesn't say, there is. Once in a conversation, it
+    /// stays: later answers may be made of it.
+    pub foreign: bool,
+}
+
+/// What an answer may be made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingredients {
+    /// The categories of the tools whose results went into it.
+    pub categories: CategorySet,
+    /// Foreign text may be in it that what a model is given now does not hold, or is not marked for.
+    pub foreign: bool,
 }
 
 /// All transcripts.
@@ -264,28 +277,42 @@ impl History {
         store::remove(&path)
     }
 
+    /// Does what a model is given now hold foreign text?
+    #[cfg(test)]
+    pub fn has_foreign_text(&self, key: &HistoryKey) -> bool {
+        self.given(key).foreign
+    }
+
     /// What a model is given of it, as turns only.
     pub fn for_model(&self, key: &HistoryKey) -> Vec<Turn> {
         self.given(key).turns
     }
 
-    /// Does a conversation that goes on hold text that may be made of what neither the caller nor the operator nor we
-    /// wrote: an answer after the result of a tool that reads such text, or a summary of such answers? Where a file
-    /// doesn't say, it does. Once in a conversation, it stays: later answers may be made of it.
-    pub fn has_foreign_text(&self, key: &HistoryKey) -> bool {
-        match self.transcript(key) {
-            Ok(transcript) => transcript.has_foreign_text(),
-            Err(error) => {
-                warn!(%error, source = %error.source, "a transcript can't be read");
-                true
-            }
-        }
+    /// What went into the answer of that turn. Of one that is not there, or from a time when nobody noted it, anything may
+    /// have.
+    pub fn went_into(&self, key: &HistoryKey, turn: &TurnId) -> Ingredients {
+        let transcript = self.shown(key);
+        let at = transcript.turns.iter().position(|stored| stored.turn_id == *turn);
+        let stored = at.and_then(|at| transcript.turns.get(at));
+        let known = stored.filter(|stored| stored.made_of.is_some());
+        let categories = match known {
+            Some(stored) => stored.categories(&CategorySet::new()),
+            None => PermissionCategory::ALL.into_iter().collect(),
+        };
+        // In the present conversation its mark counts already, and so do those of the turns before it.
+        Ingredients { categories, foreign: at.is_none_or(|at| at < transcript.earlier) }
     }
 
     /// What a model is given of it.
     pub fn given(&self, key: &HistoryKey) -> Given {
-        let transcript = self.shown(key);
-        let mut given = Given::default();
+        let transcript = match self.transcript(key) {
+            Ok(transcript) => transcript,
+            Err(error) => {
+                warn!(%error, source = %error.source, "a transcript can't be read");
+                return Given { foreign: true, ..Given::default() };
+            }
+        };
+        let mut given = Given { foreign: transcript.has_foreign_text(), ..Given::default() };
         let mut before = CategorySet::new();
         if let Some(summary) = &transcript.summary {
             given.add(Turn::Summary(summary.text.clone()), &summary.categories);

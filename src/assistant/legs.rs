@@ -84,9 +84,10 @@ impl Legs {
     pub async fn place(&self, cloud: bool) -> ModelPlace {
         for leg in &self.legs {
             let backend = &leg.backend;
-            let barred = backend.is_cloud() && !cloud;
-            if leg.is_offline() || leg.rests().is_some() || barred || backend.there().await.is_err()
-            {
+            let barred = || backend.is_cloud() && !cloud;
+            let passed_over = leg.is_offline() || leg.rests().is_some() || barred();
+            // Some say only when they are asked where they send what they are given.
+            if passed_over || backend.there().await.is_err() || barred() {
                 continue;
             }
             return if backend.is_cloud() { ModelPlace::Cloud } else { ModelPlace::Local };
@@ -106,7 +107,8 @@ impl Legs {
         let request = Request { system, tools: &[], history: &history };
         for leg in &self.legs {
             let passed_over = leg.is_offline() || leg.backend.is_cloud() || leg.rests().is_some();
-            if passed_over || leg.available().await.is_err() {
+            // Some say only when they are asked where they send what they are given.
+            if passed_over || leg.available().await.is_err() || leg.backend.is_cloud() {
                 continue;
             }
             if let Ok(BackendTurn::Text(text)) = leg.ask(request, None).await {

@@ -52,6 +52,9 @@ pub struct ChatContext {
     pub cancel: CancellationToken,
     /// How many bytes the answer should fit in, told to the model; `None` for no wish.
     pub answer_bytes: Option<usize>,
+    /// The text repeats the answer of that turn: what went into it is in this one too. Of a turn that nobody knows,
+    /// anything may have.
+    pub quotes: Option<TurnId>,
 }
 
 /// How a turn ended.

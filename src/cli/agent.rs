@@ -241,7 +241,8 @@ impl Desk {
             needed: needed::call(&question.typed),
         };
         let legs = Legs::new(vec![backend]);
-        let mut walk = legs.select_backend(false);
+        // There is one leg, and whoever sits here chose its model, be it one that Ollama runs elsewhere.
+        let mut walk = legs.select_backend(true);
         let outcome = run_loop(&mut walk, &rules, history).await;
         Ok((outcome, walk.reasons))
     }

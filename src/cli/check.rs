@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let config = match config::load(&path) {
         Ok(config) => config,
         Err(fault) => {
-            let words = format!("{:#}", anyhow::Error::from(fault));
+            let words = super::whole(&fault.into());
             print(&[("configuration", Found::Bad(words))]);
             return Ok(ExitCode::FAILURE);
         }
@@ -65,7 +65,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut lines = vec![("configuration", Found::Good(path.display().to_string()))];
     lines.push(("data folder", data_folder(&config.data_dir)));
     lines.extend(secrets(&config));
-    lines.extend(files::lines(&config.data_dir));
+    // Whoever can't look into the folder is told so above, and knows nothing of what is in it.
+    if !config.data_dir.exists() || is_readable(&config.data_dir) {
+        lines.extend(files::lines(&config.data_dir));
+    }
     lines.extend(tools::lines(&config));
     lines.extend(runtime()?.block_on(async {
         let (radio, model, other, servers) = tokio::join!(
@@ -125,6 +128,11 @@ fn data_folder(folder: &Path) -> Found {
         }
         Ok(true) => Found::Good(shown.to_string()),
     }
+}
+
+fn is_readable(folder: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    access(folder, Access::READ_OK | Access::EXEC_OK).is_ok()
 }
 
 fn is_writable(folder: &Path) -> bool {
@@ -323,7 +331,17 @@ async fn ollama(config: &AssistantConfig) -> Found {
             "{url} has no {model} (it has {there}); run: ollama pull {model}"
         ));
     }
-    match Ollama::new(&config.ollama).model_supports_tools().await {
+    let leg = Ollama::new(&config.ollama);
+    let tools = leg.model_supports_tools().await;
+    if tools.is_ok() && leg.is_cloud() {
+        let who = match config.cloud {
+            CloudPolicy::None => "nobody's questions are given to it (assistant.cloud is \"none\")",
+            CloudPolicy::Operator => "only the operator's questions are given to it",
+            CloudPolicy::All => "questions leave this machine",
+        };
+        return Found::Note(format!("{model} of {url} runs in Ollama's cloud: {who}"));
+    }
+    match tools {
         Err(error) => Found::Bad(format!("{url}, {model}: {error}")),
         Ok(true) => Found::Good(format!("{url} has {model}, which can call tools")),
         Ok(false) if config.ollama.protocol == Protocol::Json => {

@@ -72,3 +72,29 @@ pub enum Command {
     /// Print the manual page.
     Man(completions::ManArgs),
 }
+
+/// An error with its causes, on one line. A cause that the words before it name already is not said again.
+pub fn whole(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |words, cause| {
+        match (words.is_empty(), words.contains(&cause)) {
+            (true, _) => cause,
+            (false, true) => words,
+            (false, false) => format!("{words}: {cause}"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_was_named_is_not_said_again() {
+        let io = || std::io::Error::other("no space left");
+        let plain = anyhow::Error::new(io()).context("writing x");
+        assert_eq!(whole(&plain), "writing x: no space left");
+        let named =
+            anyhow::Error::new(io()).context("x can't be written (no space left): make room");
+        assert_eq!(whole(&named), "x can't be written (no space left): make room");
+    }
+}

@@ -100,7 +100,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             anyhow::Ok(())
         })?,
         Action::Accept { fingerprint, which } => {
-            return runtime()?.block_on(accept(&Target::of(which)?, fingerprint.as_deref()));
+            return runtime()?.block_on(async {
+                let target = Target::of(which)?;
+                accept(&target, fingerprint.as_deref()).await
+            });
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -28,7 +28,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let config = match config::load(&path) {
         Ok(config) => config,
         Err(fault) => {
-            eprintln!("tombolo: {:#}", anyhow::Error::from(fault));
+            eprintln!("tombolo: {}", super::whole(&fault.into()));
             return Ok(ExitCode::from(BAD_CONFIG));
         }
     };

@@ -37,6 +37,9 @@ pub struct Question {
     pub envelope: Envelope,
     /// What was asked, without the trigger.
     pub text: String,
+    /// The text repeats the answer of that turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotes: Option<TurnId>,
     /// When it was accepted, Unix milliseconds.
     pub accepted_at: u64,
     /// Its place among those that were accepted: clocks jump, this doesn't.
@@ -174,6 +177,7 @@ mod tests {
                 signed_key: None,
             },
             text: "how much disk?".to_owned(),
+            quotes: None,
             accepted_at: 7,
             order,
             restarts: 0,

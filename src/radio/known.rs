@@ -166,8 +166,10 @@ impl KnownRadio {
         }
         let is_set_up = found.key.is_some() || radio.lora.region != 0;
         if is_set_up && state.used.as_ref() != Some(&found) {
+            // Before the daemon's first start there is no data folder, and nothing to remember it for.
+            let has_folder = path.parent().is_some_and(Path::is_dir);
             // The radio is the right one, written down or not.
-            if let Err(error) = store::replace_json(path, &found, Durability::Disk) {
+            if has_folder && let Err(error) = store::replace_json(path, &found, Durability::Disk) {
                 tracing::warn!("the radio could not be remembered: {error}: {}", error.source);
             }
             state.used = Some(found);

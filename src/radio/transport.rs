@@ -86,6 +86,12 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file, a folder or another device.
+    #[error(
+        "{} is no serial port: `tombolo radio list` shows those that may be radios",
+        .0.display()
+    )]
+    NotSerial(PathBuf),
     /// Anything else.
     #[error("opening {name}: {source}")]
     Failed {
@@ -344,6 +350,8 @@ fn refused(path: &Path, error: &tokio_serial::Error, seen: &[String]) -> OpenErr
         {
             permission(path)
         }
+        // As the library words ENOTTY, which it has no kind for.
+        _ if text == "Not a typewriter" => OpenError::NotSerial(path),
         _ => OpenError::Failed { name: path.display().to_string(), source: io::Error::other(text) },
     }
 }

@@ -109,7 +109,8 @@ async fn chat(
             let categories =
                 tools.map(|(tool, _)| (tool.name.to_string(), tool.category)).collect();
             let watch = Watch::begin(bus, session, id.clone(), categories);
-            let context = ChatContext { scope, turn_id: id, cancel, answer_bytes: None };
+            let context =
+                ChatContext { scope, turn_id: id, cancel, answer_bytes: None, quotes: None };
             let began = counting.clock.now().mono_ms;
             let reply = assistant.chat_watched(context, &question, &watch).await;
             watch.end(reply.status, &reply.backend);

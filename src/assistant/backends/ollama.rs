@@ -50,6 +50,8 @@ struct Shown {
     /// `None`: the server does not say; it is tried.
     tools: Option<bool>,
     num_ctx: u32,
+    /// It only passes on what it is sent.
+    elsewhere: bool,
 }
 
 impl Ollama {
@@ -78,7 +80,7 @@ impl Ollama {
     }
 
     async fn show(&self) -> Result<Shown, BackendError> {
-        let unknown = Shown { tools: None, num_ctx: UNKNOWN_CTX };
+        let unknown = Shown { tools: None, num_ctx: UNKNOWN_CTX, elsewhere: false };
         let body = json!({ "model": self.model });
         let request = self.http.get()?.post(format!("{}/api/show", self.url)).json(&body);
         let reply = match exchange(request, SHOW_TIMEOUT).await {
@@ -91,6 +93,7 @@ impl Ollama {
             (200, Some(body)) => Ok(Shown {
                 tools: capability(&body, "tools"),
                 num_ctx: context_length(&body).map_or(UNKNOWN_CTX, |length| length.min(MAX_CTX)),
+                elsewhere: body["remote_host"].as_str().is_some_and(|host| !host.is_empty()),
             }),
             (404, Some(body)) if body["error"].is_string() => Err(self.no_model().await),
             (200 | 404 | 405, _) => Ok(unknown),
@@ -168,8 +171,9 @@ impl Backend for Ollama {
         "ollama"
     }
 
+    /// By its name, or once the server has said so: [`Backend::available`] asks.
     fn is_cloud(&self) -> bool {
-        false
+        runs_elsewhere(&self.model) || self.lock().is_some_and(|shown| shown.elsewhere)
     }
 
     fn available(&self) -> Answer<'_, Capabilities> {
@@ -214,6 +218,12 @@ async fn list(http: &HttpClient, url: &str) -> Result<Vec<String>, BackendError>
     };
     let names = models.iter().filter_map(|model| model["name"].as_str()).map(str::to_owned);
     Ok(names.take(MAX_MODELS).collect())
+}
+
+/// Is that the name of a model that Ollama passes on to its own cloud: `glm-4.6:cloud`, `gpt-oss:120b-cloud`?
+fn runs_elsewhere(model: &str) -> bool {
+    let tag = model.rsplit('/').next().and_then(|name| name.rsplit_once(':')).map(|(_, tag)| tag);
+    tag.map(str::to_ascii_lowercase).is_some_and(|tag| tag == "cloud" || tag.ends_with("-cloud"))
 }
 
 fn capability(show: &Value, name: &str) -> Option<bool> {

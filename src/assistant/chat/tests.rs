@@ -52,6 +52,7 @@ fn context(scope: CallerScope, turn: &str) -> ChatContext {
         turn_id: TurnId(turn.to_owned()),
         cancel: CancellationToken::new(),
         answer_bytes: None,
+        quotes: None,
     }
 }
 

@@ -54,7 +54,8 @@ pub struct Kept {
     pub whole_past: CategorySet,
     /// The categories of the tools that have run in this turn.
     pub seen: CategorySet,
-    /// What went into the entries that a leg of this turn was given: its words may be made of them.
+    /// What went into the entries that a leg of this turn was given, and into what the question repeats: its words may be
+    /// made of them.
     pub made_of: CategorySet,
 }
 
@@ -153,11 +154,14 @@ impl<'a> Walk<'a> {
         request: Request<'_>,
     ) -> Result<BackendTurn, BackendError> {
         let backend = &leg.backend;
-        if backend.is_cloud() && !self.cloud {
-            let words = "this caller's questions don't go to the cloud".to_owned();
-            return Err(BackendError::Unconfigured(words));
+        let barred = || backend.is_cloud() && !self.cloud;
+        let not_there = "this caller's questions don't go to the cloud";
+        if barred() {
+            return Err(BackendError::Unconfigured(not_there.to_owned()));
         }
         let asked = match leg.available().await {
+            // Some say only now where they send what they are asked.
+            Ok(_) if barred() => return Err(BackendError::Unconfigured(not_there.to_owned())),
             Ok(capabilities) if capabilities.tools || request.tools.is_empty() => {
                 let within = self.share_of_time().await;
                 if backend.is_cloud() {
@@ -197,7 +201,8 @@ impl<'a> Walk<'a> {
         let (tools, history) = self.kept.public(request);
         let request = Request { tools: &tools, history: &history, ..request };
         if let Some((log, turn)) = &self.record {
-            let leaving = Leaving::of(turn, leg.backend.name(), &history, &self.kept.seen);
+            let held = self.kept.seen.union(&self.kept.made_of).copied().collect();
+            let leaving = Leaving::of(turn, leg.backend.name(), &history, &held);
             let bytes = leg.backend.size(request);
             if let Err(error) = log.add(leaving.bytes(bytes)) {
                 warn!(%error, source = %error.source, "what leaves can't be written down");
@@ -213,8 +218,8 @@ impl<'a> Walk<'a> {
         let left = self.deadline?.saturating_duration_since(Instant::now());
         for index in self.order.iter().skip(self.next + 1) {
             let leg = self.legs.legs.get(*index)?;
-            let barred = leg.backend.is_cloud() && (!self.cloud || self.kept.holds().is_some());
-            if !leg.is_offline() && !barred && leg.backend.available().await.is_ok() {
+            let open = || !leg.backend.is_cloud() || (self.cloud && self.kept.holds().is_none());
+            if !leg.is_offline() && open() && leg.backend.available().await.is_ok() && open() {
                 return Some(left / 4 * 3);
             }
         }

@@ -54,9 +54,9 @@ impl Outbox {
         Ok(Again::Going(count))
     }
 
-    /// The plain text of the peer's last answer.
-    pub fn last_text(&self, peer: &PeerId) -> Option<&str> {
-        self.last_answer(peer).map(|reply| reply.text.as_str())
+    /// The peer's last answer: the turn that gave it, and its plain text.
+    pub fn last_answer_of(&self, peer: &PeerId) -> Option<(&TurnId, &str)> {
+        self.last_answer(peer).map(|reply| (&reply.id, reply.text.as_str()))
     }
 
     /// Deletes the peer's answers. One that is just on its way is deleted when that has ended.

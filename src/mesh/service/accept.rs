@@ -1,6 +1,7 @@
 //! What becomes of a packet: noted, ignored with a reason, a command, or an accepted question.
 
 use super::Mesh;
+use super::turns::Asked;
 use crate::assistant::{Assurance, PeerId, TurnId};
 use crate::clock::Now;
 use crate::mesh::airtime::law::Use;
@@ -178,7 +179,7 @@ impl Mesh {
         if command == Some(Command::Short)
             && let Some(wish) = self.wish_for_less(letter, peer)
         {
-            return self.question(letter, peer, turn, &wish, now).map(|()| None);
+            return self.question(letter, peer, turn, wish, now).map(|()| None);
         }
         if let Some(command) = command {
             // What stops something is never refused; only its confirmation costs.
@@ -188,7 +189,8 @@ impl Mesh {
             }
             return Ok(Some(command));
         }
-        self.question(letter, peer, turn, question, now).map(|()| None)
+        let asked = Asked { text: question.to_owned(), quotes: None };
+        self.question(letter, peer, turn, asked, now).map(|()| None)
     }
 
     fn question(
@@ -196,10 +198,10 @@ impl Mesh {
         letter: &Letter,
         peer: &Peer,
         turn: TurnId,
-        question: &str,
+        question: Asked,
         now: Now,
     ) -> Result<(), Ignored> {
-        let words = Words::of(question, letter.envelope.channel.as_ref());
+        let words = Words::of(&question.text, letter.envelope.channel.as_ref());
         if self.is_being_answered(&peer.id, words) {
             return Err(Ignored::BeingAnswered);
         }

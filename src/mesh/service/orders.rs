@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::accept::verified;
-use super::turns::{MARK_BYTES, Report};
+use super::turns::{Asked, MARK_BYTES, Report};
 use super::{LoopCheck, Mesh};
 use crate::assistant::{Assurance, CallerScope, ModelPlace, TurnId};
 use crate::clock::Now;
@@ -55,7 +55,7 @@ impl Mesh {
                 Ok(Again::Going(_)) => None,
                 Err(error) => Some(not_done(&error)),
             },
-            Command::Short => Some(match self.outbox.last_text(&peer.id) {
+            Command::Short => Some(match self.outbox.last_answer_of(&peer.id) {
                 None => commands::NOTHING_KEPT.to_owned(),
                 Some(_) => commands::SHORT_ALREADY.to_owned(),
             }),
@@ -101,13 +101,17 @@ impl Mesh {
     }
 
     /// What a model is asked for `short`; `None` when there is nothing to make shorter.
-    pub(super) fn wish_for_less(&self, letter: &Letter, peer: &Peer) -> Option<String> {
-        let last = self.outbox.last_text(&peer.id).filter(|text| text.len() > SHORT_ENOUGH)?;
+    pub(super) fn wish_for_less(&self, letter: &Letter, peer: &Peer) -> Option<Asked> {
+        let (turn, last) = self.outbox.last_answer_of(&peer.id)?;
+        if last.len() <= SHORT_ENOUGH {
+            return None;
+        }
         let most = match letter.envelope.channel {
             None => tombolo_hw::text::DIRECT_BUDGET - MARK_BYTES,
             Some(_) => tombolo_hw::text::CHANNEL_BUDGET,
         };
-        Some(commands::shorten(&reply::tidy(last), (last.len() / 2).min(most)))
+        let text = commands::shorten(&reply::tidy(last), (last.len() / 2).min(most));
+        Some(Asked { text, quotes: Some(turn.clone()) })
     }
 
     fn begin_anew(&mut self, envelope: &Envelope, peer: &Peer) -> String {

@@ -38,6 +38,13 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Of a text budget, bytes that are left free for a number mark.
 pub(super) const MARK_BYTES: usize = 5;
 
+/// What a model is to be asked.
+pub(super) struct Asked {
+    pub(super) text: String,
+    /// The turn whose answer the text repeats.
+    pub(super) quotes: Option<TurnId>,
+}
+
 /// An accepted question that has not ended.
 pub(super) struct Turn {
     pub(super) question: Question,
@@ -75,7 +82,7 @@ impl Mesh {
         letter: &Letter,
         peer: &Peer,
         turn: TurnId,
-        question: &str,
+        question: Asked,
         words: Words,
         now: Now,
     ) -> Result<(), Ignored> {
@@ -91,7 +98,8 @@ impl Mesh {
             version: 1,
             turn: turn.clone(),
             envelope: letter.envelope.clone(),
-            text: question.to_owned(),
+            text: question.text,
+            quotes: question.quotes,
             accepted_at: now.unix_ms,
             order: self.questions.next_order(),
             restarts: 0,
@@ -150,11 +158,13 @@ impl Mesh {
                 continue;
             };
             let peer = self.identify(&turn.question.envelope);
+            // Of one that an older version accepted, and of a peer's own words of that form, nobody knows which answer.
+            let unknown = || TurnId(String::new());
+            let wish = commands::is_wish_for_less(&turn.question.text);
+            let quotes = turn.question.quotes.clone().or_else(|| wish.then(unknown));
             let scope = match self.scope(&turn.question.envelope, &peer) {
                 // It has the words of an earlier answer in it, which may be anybody's: no tools.
-                Ok(scope) if commands::is_wish_for_less(&turn.question.text) => {
-                    scope.without_tools()
-                }
+                Ok(scope) if quotes.is_some() => scope.without_tools(),
                 Ok(scope) => scope,
                 Err(reason) => {
                     self.queue.done(&id);
@@ -173,6 +183,7 @@ impl Mesh {
                     None => tombolo_hw::text::DIRECT_BUDGET - MARK_BYTES,
                     Some(_) => tombolo_hw::text::CHANNEL_BUDGET,
                 }),
+                quotes,
             };
             let text = turn.question.text.clone();
             self.tell(MeshEvent::TurnStarted { turn_id: id, name: peer.name });

@@ -9,16 +9,19 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::handler::client::ClientHandler;
-use rmcp::model::{CallToolRequestParams, ServerResult};
+use rmcp::model::{
+    CallToolRequestParams, ClientConfig, ClientResult, ErrorCode, PaginatedRequestParams,
+    ServerNotification, ServerRequest, ServerResult,
+};
 use rmcp::service::{
-    NotificationContext, Peer, PeerRequestOptions, RoleClient, RunningService, ServiceError,
+    NotificationContext, Peer, PeerRequestOptions, RequestContext, RoleClient, RunningService,
+    Service, ServiceError,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
-use rmcp::{ServiceExt, model};
+use rmcp::{ErrorData as McpError, ServiceExt, model};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::process::{Child, Command};
@@ -48,6 +51,14 @@ const RAN_WELL: Duration = Duration::from_secs(60);
 /// What a program gets of our environment without being named.
 const ENVIRONMENT: [&str; 3] = ["PATH", "HOME", "LANG"];
 
+/// A list of tools has at most so many pages, and so many tools: more is none that anybody could look through.
+const MAX_PAGES: usize = 16;
+const MAX_TOOLS: usize = 1024;
+/// A server may ask so much of us in so long. Each answer waits until it reads, so one that asks and does not read would
+/// fill the memory.
+const MAX_ASKED: u32 = 600;
+const ASKED_WITHIN: Duration = Duration::from_secs(60);
+
 type Running = RunningService<RoleClient, Listener>;
 
 /// One server.
@@ -63,15 +74,62 @@ enum State {
     Down(String),
 }
 
-/// Answers nothing that a server asks for; hears only that its tools have changed.
+/// Answers nothing that a server asks for but whether we are there; hears only that its tools have changed.
 #[derive(Debug, Clone)]
 struct Listener {
     changed: Arc<Notify>,
+    asked: Arc<Mutex<(Instant, u32)>>,
+    too_much: CancellationToken,
 }
 
-impl ClientHandler for Listener {
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changed.notify_one();
+impl Listener {
+    fn new() -> Listener {
+        Listener {
+            changed: Arc::default(),
+            asked: Arc::new(Mutex::new((Instant::now(), 0))),
+            too_much: CancellationToken::new(),
+        }
+    }
+
+    /// Counts what it asks for; one that asks for too much is left.
+    fn asks(&self) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.0.elapsed() > ASKED_WITHIN {
+            *asked = (Instant::now(), 0);
+        }
+        asked.1 += 1;
+        if asked.1 > MAX_ASKED {
+            self.too_much.cancel();
+        }
+    }
+}
+
+impl Service<RoleClient> for Listener {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, McpError> {
+        self.asks();
+        match request {
+            ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
+            _ => Err(McpError::new(ErrorCode::METHOD_NOT_FOUND, "nothing is done here", None)),
+        }
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ServerNotification,
+        _: NotificationContext<RoleClient>,
+    ) -> Result<(), McpError> {
+        if let ServerNotification::ToolListChangedNotification(_) = notification {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::default()
     }
 }
 
@@ -153,17 +211,36 @@ impl Server {
         &self,
         learn: &(impl Fn(Vec<(String, Definition)>, &McpServer) + Send),
     ) -> String {
-        let changed = Arc::new(Notify::new());
-        let started = tokio::time::timeout(START, self.start(changed.clone())).await;
+        let listener = Listener::new();
+        let too_much = listener.too_much.clone();
+        tokio::select! {
+            why = self.connected(learn, listener) => why,
+            () = too_much.cancelled() => format!(
+                "it asked for more than {MAX_ASKED} things within {} s", ASKED_WITHIN.as_secs()
+            ),
+        }
+    }
+
+    async fn connected(
+        &self,
+        learn: &(impl Fn(Vec<(String, Definition)>, &McpServer) + Send),
+        listener: Listener,
+    ) -> String {
+        let changed = Arc::clone(&listener.changed);
+        let started = tokio::time::timeout(START, self.start(listener)).await;
         let (mut running, mut process) = match started {
             Ok(Ok(started)) => started,
             Ok(Err(why)) => return why,
             Err(_) => return format!("it was not ready within {} s", START.as_secs()),
         };
+        // One that changes its tools all the time is asked for them ever more seldom.
+        let mut pause = Duration::ZERO;
         loop {
-            match tokio::time::timeout(START, running.peer().list_all_tools()).await {
-                Ok(Ok(tools)) => learn(tools.into_iter().map(definition).collect(), &self.config),
-                Ok(Err(_)) => {
+            let began = Instant::now();
+            match tokio::time::timeout(START, list(running.peer())).await {
+                Ok(Ok(tools)) => learn(tools, &self.config),
+                Ok(Err(Some(why))) => return why,
+                Ok(Err(None)) => {
                     let ended = match &mut process {
                         Some(process) => process.ended().await,
                         None => None,
@@ -175,9 +252,18 @@ impl Server {
                 }
             }
             self.set(State::Up(running.peer().clone()));
-            info!(server = self.config.name, "a tool server is there");
+            if pause.is_zero() {
+                info!(server = self.config.name, "a tool server is there");
+            }
+            let changes = async {
+                changed.notified().await;
+                let often = began.elapsed() < RAN_WELL + pause;
+                let next = if often { pause } else { Duration::ZERO };
+                tokio::time::sleep(next).await;
+                (next * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)
+            };
             tokio::select! {
-                () = changed.notified() => {}
+                next = changes => pause = next,
                 () = ended(&mut running) => {
                     let ended = match &mut process {
                         Some(process) => process.ended().await,
@@ -189,8 +275,7 @@ impl Server {
         }
     }
 
-    async fn start(&self, changed: Arc<Notify>) -> Result<(Running, Option<Process>), String> {
-        let listener = Listener { changed };
+    async fn start(&self, listener: Listener) -> Result<(Running, Option<Process>), String> {
         if let Some(url) = &self.config.url {
             let client = HttpClient::new(url).get().map_err(|e| e.to_string())?.clone();
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
@@ -296,6 +381,25 @@ async fn ended(running: &mut Running) {
     while !running.is_closed() && !running.peer().is_transport_closed() {
         look.tick().await;
     }
+}
+
+/// All its tools. `Err(None)`: it gave no list.
+async fn list(peer: &Peer<RoleClient>) -> Result<Vec<(String, Definition)>, Option<String>> {
+    let mut tools = Vec::new();
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(params)).await.map_err(|_| None)?;
+        tools.extend(page.tools.into_iter().map(definition));
+        if tools.len() > MAX_TOOLS {
+            return Err(Some(format!("it lists more than {MAX_TOOLS} tools")));
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(tools);
+        }
+    }
+    Err(Some(format!("its list of tools has more than {MAX_PAGES} pages")))
 }
 
 fn definition(tool: model::Tool) -> (String, Definition) {

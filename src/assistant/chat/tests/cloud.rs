@@ -183,3 +183,42 @@ async fn each_request_is_written_down_before_it_leaves_and_shown() {
     assert_eq!((reply.status, node.cloud.asked().len()), (ChatStatus::Failed, asked));
     assert!(reply.reasons.iter().any(|reason| reason.reason.contains("written down")));
 }
+
+/// A question that repeats the answer of that turn, in a conversation of its own.
+async fn again(node: &Node, turn: &str, quotes: &str, words: &str) -> ChatReply {
+    node.assistant.new_conversation(&node.scope).unwrap();
+    let scope = node.scope.clone().without_tools();
+    let context = ChatContext { quotes: Some(TurnId(quotes.to_owned())), ..context(scope, turn) };
+    node.assistant.chat(context, &format!("Say this again: {words}")).await
+}
+
+#[tokio::test]
+async fn an_answer_that_is_to_be_said_again_stays_where_it_was_made() {
+    for (category, reaches) in
+        [(PermissionCategory::Notes, false), (PermissionCategory::System, true)]
+    {
+        let script = vec![calls("tell"), text(SECRET), unreachable(), unreachable()];
+        let node = node(category, Scripted::new("ollama", script));
+        node.ask("what is in it?").await;
+        let reply = again(&node, "short", "what is in it?", SECRET).await;
+        assert_eq!(reply.backend == "claude", reaches, "{category}: {reply:?}");
+        assert_eq!(node.sent().contains("canary"), reaches, "{category}");
+        // Of an answer that nobody knows, such as what a confirmed call gave, anything may be in it.
+        let before = node.cloud.asked().len();
+        again(&node, "unknown", "what is in it?-d", SECRET).await;
+        assert_eq!(node.cloud.asked().len(), before, "{category}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_again_is_not_given_to_the_cloud_later_and_counts_as_foreign() {
+    let script = vec![calls("tell"), text(SECRET), text("in short: canary"), unreachable()];
+    let node = node(PermissionCategory::Files, Scripted::new("ollama", script));
+    node.ask("what is in it?").await;
+    let reply = again(&node, "short", "what is in it?", SECRET).await;
+    assert_eq!(reply.text, "in short: canary");
+    let key = node.scope.history_key().unwrap();
+    assert!(node.assistant.history.has_foreign_text(&key));
+    let reply = node.ask("and now?").await;
+    assert_eq!((reply.backend.as_str(), node.sent().contains("canary")), ("claude", false));
+}

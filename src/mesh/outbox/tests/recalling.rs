@@ -91,7 +91,7 @@ fn a_forgotten_answer_is_gone_from_the_disk_and_one_on_its_way_when_it_has_ended
     bench.outbox.forget_peer(&ana(), bench.now).unwrap();
     assert_eq!(files(&bench), 2, "the one on its way, and the other peer's");
     assert_eq!(recall(&mut bench, None), Again::Nothing);
-    assert_eq!(bench.outbox.last_text(&ana()), None);
+    assert_eq!(bench.outbox.last_answer_of(&ana()), None);
     assert_eq!(bench.outbox.more(&ana(), &packet(), bench.now).unwrap(), 0);
     let sent = drain(&mut bench);
     assert_eq!(sent.len(), 1, "nothing more of it");

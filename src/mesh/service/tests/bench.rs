@@ -42,6 +42,7 @@ pub struct Asked {
     pub turn: TurnId,
     pub text: String,
     pub answer_bytes: Option<usize>,
+    pub quotes: Option<TurnId>,
 }
 
 type Rule = dyn Fn(&str) -> Act + Send + Sync;
@@ -77,6 +78,7 @@ impl Answerer for Script {
             turn: context.turn_id.clone(),
             text,
             answer_bytes: context.answer_bytes,
+            quotes: context.quotes.clone(),
         });
         let reply = |status, text: &str| ChatReply {
             status,

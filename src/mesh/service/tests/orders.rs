@@ -75,6 +75,7 @@ async fn short_asks_the_model_for_less_and_costs_a_question() {
     assert!(asked[1].text.starts_with("Say this again in at most 195 bytes"), "{}", asked[1].text);
     assert!(asked[1].text.ends_with("word word"));
     assert_eq!(asked[1].scope, asked[0].scope.clone().without_tools(), "no tools: foreign words");
+    assert_eq!((&asked[0].quotes, &asked[1].quotes), (&None, &Some(asked[0].turn.clone())));
     assert_eq!(command(&bench, 4, "!ai short").await, commands::SHORT_ALREADY);
     assert_eq!(bench.asked().len(), 2);
     assert!(command(&bench, 5, "!ai who").await.ends_with("Questions left: 18."));
