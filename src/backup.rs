@@ -271,8 +271,8 @@ fn bytes_in(folder: &Path) -> u64 {
     bytes
 }
 
-/// What this user may still write there, where that is known.
-fn free_in(folder: &Path) -> Option<u64> {
+/// What this user may still write there, in bytes, where that is known.
+pub fn free_in(folder: &Path) -> Option<u64> {
     let facts = rustix::fs::statvfs(folder).ok()?;
     Some(facts.f_bavail.saturating_mul(facts.f_frsize.max(1)))
 }

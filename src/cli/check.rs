@@ -26,7 +26,7 @@ use crate::radio::{MIN_FIRMWARE, RadioInfo, firmware_version, station};
 use crate::rpc::auth::Role;
 use crate::rpc::auth::passwords::Passwords;
 use crate::secrets::{SecretName, Secrets};
-use crate::{gateway, store, telemetry};
+use crate::{backup, gateway, store, telemetry};
 
 /// Arguments of `tombolo check`.
 #[derive(Debug, clap::Args)]
@@ -123,11 +123,21 @@ fn data_folder(folder: &Path) -> Found {
         Ok(true) if !is_writable(folder) => Found::Bad(format!(
             "this user can't write to {shown}: run the check as the daemon's user"
         )),
+        Ok(true) if is_full(backup::free_in(folder)) => Found::Bad(format!(
+            "no space is left for {shown}: nothing can be accepted or sent until there is"
+        )),
         Ok(true) if gateway::is_running(folder) => {
             Found::Good(format!("{shown}, held by a running daemon"))
         }
         Ok(true) => Found::Good(shown.to_string()),
     }
+}
+
+/// Less than this, in bytes, and the next file may not fit.
+const LEAST_FREE: u64 = 1 << 20;
+
+fn is_full(free: Option<u64>) -> bool {
+    free.is_some_and(|free| free < LEAST_FREE)
 }
 
 fn is_readable(folder: &Path) -> bool {
@@ -358,6 +368,12 @@ mod tests {
     use super::*;
     use crate::node::NodeNum;
     use crate::radio::{LoraSettings, NodeInfo};
+
+    #[test]
+    fn a_disk_without_room_for_a_file_is_full_and_one_that_does_not_tell_is_not() {
+        let full = [Some(0), Some(LEAST_FREE - 1), Some(LEAST_FREE), None].map(is_full);
+        assert_eq!(full, [true, true, false, false]);
+    }
 
     #[test]
     fn a_licensed_station_that_does_not_identify_itself_is_bad_and_another_only_noted() {

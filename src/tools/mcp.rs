@@ -6,6 +6,7 @@
 
 pub mod bounds;
 pub mod condition;
+mod listener;
 pub mod pins;
 mod result;
 mod server;

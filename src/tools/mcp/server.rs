@@ -9,28 +9,22 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{
-    CallToolRequestParams, ClientConfig, ClientResult, ErrorCode, PaginatedRequestParams,
-    ServerNotification, ServerRequest, ServerResult,
-};
-use rmcp::service::{
-    NotificationContext, Peer, PeerRequestOptions, RequestContext, RoleClient, RunningService,
-    Service, ServiceError,
-};
+use rmcp::model::{CallToolRequestParams, PaginatedRequestParams, ServerResult};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, RunningService, ServiceError};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
-use rmcp::{ErrorData as McpError, ServiceExt, model};
+use rmcp::{ServiceExt, model};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::process::{Child, Command};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::condition::Conditions;
+use super::listener::{ASKED_WITHIN, Listener, MAX_ASKED};
 use super::pins::Definition;
 use super::result::text_of;
 use crate::assistant::http::{HttpClient, redact};
@@ -54,11 +48,6 @@ const ENVIRONMENT: [&str; 3] = ["PATH", "HOME", "LANG"];
 /// A list of tools has at most so many pages, and so many tools: more is none that anybody could look through.
 const MAX_PAGES: usize = 16;
 const MAX_TOOLS: usize = 1024;
-/// A server may ask so much of us in so long. Each answer waits until it reads, so one that asks and does not read would
-/// fill the memory.
-const MAX_ASKED: u32 = 600;
-const ASKED_WITHIN: Duration = Duration::from_secs(60);
-
 type Running = RunningService<RoleClient, Listener>;
 
 /// One server.
@@ -72,65 +61,6 @@ pub struct Server {
 enum State {
     Up(Peer<RoleClient>),
     Down(String),
-}
-
-/// Answers nothing that a server asks for but whether we are there; hears only that its tools have changed.
-#[derive(Debug, Clone)]
-struct Listener {
-    changed: Arc<Notify>,
-    asked: Arc<Mutex<(Instant, u32)>>,
-    too_much: CancellationToken,
-}
-
-impl Listener {
-    fn new() -> Listener {
-        Listener {
-            changed: Arc::default(),
-            asked: Arc::new(Mutex::new((Instant::now(), 0))),
-            too_much: CancellationToken::new(),
-        }
-    }
-
-    /// Counts what it asks for; one that asks for too much is left.
-    fn asks(&self) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.0.elapsed() > ASKED_WITHIN {
-            *asked = (Instant::now(), 0);
-        }
-        asked.1 += 1;
-        if asked.1 > MAX_ASKED {
-            self.too_much.cancel();
-        }
-    }
-}
-
-impl Service<RoleClient> for Listener {
-    async fn handle_request(
-        &self,
-        request: ServerRequest,
-        _: RequestContext<RoleClient>,
-    ) -> Result<ClientResult, McpError> {
-        self.asks();
-        match request {
-            ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
-            _ => Err(McpError::new(ErrorCode::METHOD_NOT_FOUND, "nothing is done here", None)),
-        }
-    }
-
-    async fn handle_notification(
-        &self,
-        notification: ServerNotification,
-        _: NotificationContext<RoleClient>,
-    ) -> Result<(), McpError> {
-        if let ServerNotification::ToolListChangedNotification(_) = notification {
-            self.changed.notify_one();
-        }
-        Ok(())
-    }
-
-    fn get_info(&self) -> ClientConfig {
-        ClientConfig::default()
-    }
 }
 
 impl Server {
