@@ -105,6 +105,8 @@ export async function openNode(browser, server, { size = WIDE, password = PASSWO
     server.mock.world = world;
     server.mock.operator.calls.length = 0;
   }
+  const events = server.mock?.events;
+  const came = events?.asked.length ?? 0;
   const opened = await openPage(browser, { viewport: size, ...more });
   /** What the page had changed, oldest first. @type {{ method: string, params: any }[]} */
   const calls = [];
@@ -116,6 +118,11 @@ export async function openNode(browser, server, { size = WIDE, password = PASSWO
   await opened.page.getByLabel('Password').fill(password);
   await opened.page.getByRole('button', { name: 'Log in' }).click();
   await opened.page.locator('#glance li').first().waitFor();
+  // What is published before the page listens would be lost on it.
+  for (const end = Date.now() + 10_000; events?.there && events.asked.length === came;) {
+    if (Date.now() > end) throw new Error('the page does not ask for events');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
   return { ...opened, calls, world, mock: /** @type {NonNullable<Server['mock']>} */ (server.mock) };
 }
 

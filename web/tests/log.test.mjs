@@ -162,7 +162,7 @@ describe('the log', { skip: missing || onMock }, () => {
   test('the security panel remembers what the log knows, from before the page was opened', async () => {
     const { page, mock, close } = await openNode(browser, server);
     const security = page.locator('#security');
-    await security.getByText('failed log-in').waitFor();
+    await security.locator('li', { hasText: 'failed log-in' }).waitFor();
     assert.match(await security.innerText(), /from 192\.0\.2\.7[\s\S]*another key[\s\S]*claims !b0b0b0b2[\s\S]*unverified claim/);
     mock.log({ level: 'warn', target: 'tombolo::mesh::service::accept', message: 'name kind=foreign_key from=!11111111 and more kind=flood from=!0badcafe' });
     await security.getByText('flood, held off').waitFor();
