@@ -7,6 +7,7 @@ use std::io::{BufRead, Read as _};
 use tokio::sync::mpsc;
 
 use super::print;
+use crate::invisible::visible;
 use crate::sim::{Act, Sim, SimConfig};
 
 /// The longest line, in bytes. A text for the air has at most 233.
@@ -38,17 +39,10 @@ pub(super) async fn obey(sim: &Sim, mesh: &SimConfig) {
                 act.perform(sim);
                 print(&format!("line {number}: done"));
             }
-            // Escaped: the line is quoted there.
-            Err(problem) => eprintln!("line {number}: {}", shown(&problem)),
+            // The line is quoted there, and an answer is one line.
+            Err(problem) => eprintln!("line {number}: {}", visible(&problem).replace('\n', " ")),
         }
     }
-}
-
-fn shown(problem: &str) -> String {
-    problem
-        .chars()
-        .map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() })
-        .collect()
 }
 
 /// The next line without its end, or what is wrong with it; `None` at the end of the input.
